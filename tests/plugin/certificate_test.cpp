@@ -8,6 +8,7 @@
 #include "policies/plugin/certificate.h"
 #include "tests/plugin/plugins_test.h"
 #include "tests/skip.h"
+#include "tests/temporary_folder.h"
 
 namespace batchflow::test::plugin_certificate_test {
 namespace {
@@ -16,8 +17,6 @@ namespace fs = std::filesystem;
 
 struct Keys {
   Keys() {
-    std::string name = (fs::temp_directory_path() / "batchflow-XXXXXX").string();
-    folder = mkdtemp(name.data());
     for (const char* key : {"operator", "other"}) {
       const std::string path = (folder / key).string();
       const std::string make = "openssl genpkey -algorithm ed25519 -out " + path +
@@ -26,9 +25,8 @@ struct Keys {
       made = made && std::system(make.c_str()) == 0;
     }
   }
-  ~Keys() { fs::remove_all(folder); }
   fs::path at(const char* name) const { return folder / name; }
-  fs::path folder;
+  TemporaryFolder folder;
   bool made = true;
 };
 

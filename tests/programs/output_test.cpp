@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "core/base/config_value.h"
+#include "tests/temporary_folder.h"
 
 namespace batchflow::test::output_test {
 namespace fs = std::filesystem;
@@ -19,17 +20,10 @@ namespace fs = std::filesystem;
 namespace {
 
 // An empty folder for this test, removed afterwards.
-struct Folder {
-  fs::path path;
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "batchflow-output-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~Folder() { fs::remove_all(path); }
-  std::string operator/(const char* name) const { return (path / name).string(); }
+struct Folder : TemporaryFolder {
+  std::string operator/(const char* name) const { return (path() / name).string(); }
   std::size_t entries() const {
-    return static_cast<std::size_t>(std::distance(fs::directory_iterator(path), {}));
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(path()), {}));
   }
 };
 
@@ -78,7 +72,7 @@ TEST_CASE("a device and a pipe are written directly") {
 
 TEST_CASE("what cannot be written is refused with its place and a remedy, and before the run") {
   Folder folder;
-  for (const std::string& path : {folder / "no/such/file", folder.path.string()}) {
+  for (const std::string& path : {folder / "no/such/file", folder.path().string()}) {
     CAPTURE(path);
     CHECK_THROWS_WITH_AS(output::write_file_atomically(path, "x"), doctest::Contains(path.c_str()),
                          ConfigError);

@@ -14,6 +14,7 @@
 #include "core/base/config_value.h"
 #include "programs/input/scenario.h"
 #include "programs/input/yaml.h"
+#include "tests/temporary_folder.h"
 
 namespace batchflow::test::recorded_scores_test {
 
@@ -22,19 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using input::RecordedScores;
 
-struct Folder {
-  fs::path path;
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "batchflow-scores-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~Folder() { fs::remove_all(path); }
-  std::string file(const std::string& name, const std::string& content) const {
-    std::ofstream(path / name, std::ios::binary) << content;
-    return (path / name).string();
-  }
-};
+using Folder = TemporaryFolder;
 
 const std::string kHead = "# batchflow-scores 1 samples 10\nepoch,key,score\n";
 
@@ -45,7 +34,7 @@ std::string refusal(const Folder& folder, const Work& work) {
     work();
   } catch (const ConfigError& error) {
     std::string text = error.what();
-    const std::string path = folder.path.string() + "/";
+    const std::string path = folder.path().string() + "/";
     for (std::size_t at; (at = text.find(path)) != std::string::npos;) text.erase(at, path.size());
     return text;
   }
@@ -131,7 +120,7 @@ TEST_CASE("a line that is no score is refused with its number") {
 
 TEST_CASE("what is no file is refused, even if it has no end") {
   const Folder folder;
-  const std::string pipe = (folder.path / "pipe").string();
+  const std::string pipe = (folder.path() / "pipe").string();
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   CHECK(refusal(folder, [&] { RecordedScores::check(pipe); }).starts_with("pipe: cannot be read"));
   for (const char* path : {"/dev/zero", "/dev/null", "/tmp", "/nowhere/s.csv"}) {
@@ -156,13 +145,13 @@ TEST_CASE("a scenario names a recording beside it, which has to fit its dataset"
         "}}]\n"
         "{}",
         order, importance, more);
-    config::ConfigNode tree = input::parse_yaml(text, (folder.path / "s.yaml").string());
+    config::ConfigNode tree = input::parse_yaml(text, (folder.path() / "s.yaml").string());
     return input::read_scenario(tree).jobs[0].importance;
   };
   const auto refused = [&](const std::string& importance, const std::string& more = "") {
     return refusal(folder, [&] { read(importance, more); });
   };
-  CHECK(read("{recorded: s.csv}").recorded == (folder.path / "s.csv").string());
+  CHECK(read("{recorded: s.csv}").recorded == (folder.path() / "s.csv").string());
   CHECK(read("{recorded: s.csv}").reports());
   CHECK(!read("{recorded: ''}").reports());
   CHECK(

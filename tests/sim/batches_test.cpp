@@ -40,7 +40,7 @@ std::vector<json> batches(const std::string& yaml, std::vector<std::string> more
   const Outcome outcome = run(words);
   CAPTURE(outcome.err);
   REQUIRE(outcome.code == 0);
-  std::istringstream lines(content(folder.path / "b.jsonl"));
+  std::istringstream lines(content(folder.path() / "b.jsonl"));
   std::vector<json> all;
   for (std::string line; std::getline(lines, line);) all.push_back(json::parse(line));
   return all;

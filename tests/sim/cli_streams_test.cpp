@@ -40,7 +40,7 @@ TEST_CASE("closed standard streams are taken for no file") {
     const bool lost = (closed & 2) != 0;  // the table could not be written anywhere
     CHECK(outcome.code == (lost ? 1 : 0));
     CHECK(json::parse(content(path)) == expected);
-    CHECK(content(folder.path / "x.csv").starts_with("policy,size,"));
+    CHECK(content(folder.path() / "x.csv").starts_with("policy,size,"));
     if (lost && (closed & 4) == 0) CHECK(outcome.err.find("standard output") != std::string::npos);
     std::filesystem::remove(path);
   }

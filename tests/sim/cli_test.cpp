@@ -42,8 +42,8 @@ TEST_CASE("JSON alone on standard output, the table beside it on standard error"
 
 TEST_CASE("results in files, and any number of threads gives the same") {
   const Folder folder;
-  const std::string json_path = (folder.path / "x.json").string();
-  const std::string csv_path = (folder.path / "x.csv").string();
+  const std::string json_path = (folder.path() / "x.json").string();
+  const std::string csv_path = (folder.path() / "x.csv").string();
   const std::vector<std::string> words = {
       "cache",    "gen:zipf,n=900,requests=20000,size=3,size_most=90",
       "--policy", "random,arc,s3fifo:small=0.2,belady",
@@ -110,7 +110,7 @@ TEST_CASE("bad input leaves no output file behind, and an existing file as it wa
   const std::string trace = folder.file("t.csv", "0,1,4\n0,1,x\n");
   const std::string old = folder.file("old.json", "old");
   check_refused({"cache", trace, "--json=" + old}, "t.csv:2: the size 'x' is wrong");
-  check_refused({"cache", trace, "--json=" + (folder.path / "new.json").string()}, ":2:");
+  check_refused({"cache", trace, "--json=" + (folder.path() / "new.json").string()}, ":2:");
   CHECK(content(old) == "old");
   CHECK(folder.files() == 2);
   CHECK(run({"cache", kSmall, "--json=" + old}).code == 0);
@@ -203,17 +203,17 @@ TEST_CASE("every result has a place of its own") {
   check_refused({"cache", trace, "--json=" + result, "--json=" + result}, "given twice");
   check_refused({"cache", trace, "--json", "--json=-"}, "given twice");
   check_refused({"cache", trace, "--json=" + trace}, "would overwrite what is read");
-  std::filesystem::create_symlink("t.csv", folder.path / "link");
+  std::filesystem::create_symlink("t.csv", folder.path() / "link");
   check_refused({"cache", trace, "--csv=" + folder.name("link")}, "would overwrite what is read");
-  check_refused({"cache", trace, "--json=" + folder.path.string()}, "Is a directory");
+  check_refused({"cache", trace, "--json=" + folder.path().string()}, "Is a directory");
   check_refused({"cache", trace, "--json=" + folder.name(std::string(300, 'x'))}, "too long");
   CHECK(folder.files() == 2);
   CHECK(content(trace) == "0,1,4\n0,1,4\n");
 
-  std::filesystem::create_symlink("target", folder.path / "to-target");
+  std::filesystem::create_symlink("target", folder.path() / "to-target");
   CHECK(run({"cache", trace, "--json=" + folder.name("to-target")}).code == 0);
-  CHECK(std::filesystem::is_symlink(folder.path / "to-target"));
-  CHECK(json::parse(content(folder.path / "target")).contains("runs"));
+  CHECK(std::filesystem::is_symlink(folder.path() / "to-target"));
+  CHECK(json::parse(content(folder.path() / "target")).contains("runs"));
 }
 
 TEST_CASE("what is no trace is named, with what makes it one") {

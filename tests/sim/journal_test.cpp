@@ -139,7 +139,7 @@ TEST_CASE("a difference is 1 and named, what is no journal is 2") {
           "version 4");
   refused(folder.name("none"), "cannot be read");
   refused("/dev/zero", "cannot be read");
-  refused(folder.path.string(), "cannot be read");
+  refused(folder.path().string(), "cannot be read");
   const Outcome torn =
       run({"journal", "replay", folder.file("torn", whole.substr(0, whole.size() - 9))});
   CHECK(torn.code == 0);

@@ -105,12 +105,12 @@ TEST_CASE("a new plugin of each kind is written, and none over another") {
   const std::filesystem::path here = std::filesystem::current_path();
   for (const char* kind : {"allocation", "eviction", "selection", "dispatch", "scaling"}) {
     const std::string name = std::string("my-") + kind;
-    const auto inside = [&] { REQUIRE(chdir(folder.path.c_str()) == 0); };
+    const auto inside = [&] { REQUIRE(chdir(folder.path().c_str()) == 0); };
     const Outcome outcome = run({"policy", "new", name, "--kind", kind}, inside);
     CHECK(outcome.code == 0);
     CHECK(outcome.out.find("batchflow-sim check " + name + "/build/" + name + ".so") !=
           std::string::npos);
-    const std::string source = content(folder.path / name / (name + ".cpp"));
+    const std::string source = content(folder.path() / name / (name + ".cpp"));
     CHECK(source.find("BATCHFLOW_POLICY_PLUGIN(\"" + name + "\"") != std::string::npos);
     CHECK(run({"policy", "new", name}, inside).code == 2);
   }

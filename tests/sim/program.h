@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/temporary_folder.h"
+
 namespace batchflow::test {
 
 struct Outcome {
@@ -25,25 +27,12 @@ struct Outcome {
   std::string err;
 };
 
-// A folder of its own, removed with it.
-class Folder {
+class Folder : public TemporaryFolder {
  public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "batchflow-XXXXXX").string();
-    path = mkdtemp(name.data());
-  }
-  Folder(const Folder&) = delete;
-  ~Folder() { std::filesystem::remove_all(path); }
-
-  std::string name(const std::string& file) const { return (path / file).string(); }
-  std::string file(const std::string& file, const std::string& content) const {
-    std::ofstream(path / file, std::ios::binary) << content;
-    return name(file);
-  }
+  std::string name(const std::string& file) const { return (*this / file).string(); }
   std::size_t files() const {
-    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(path), {}));
+    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(path()), {}));
   }
-  std::filesystem::path path;
 };
 
 inline std::string content(const std::filesystem::path& path) {
@@ -60,7 +49,7 @@ inline pid_t start(const std::vector<std::string>& words, const Folder& folder,
   const pid_t child = fork();
   if (child != 0) return child;
   const auto redirect = [&](const char* name, int descriptor) {
-    dup2(open((folder.path / name).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600),
+    dup2(open((folder.path() / name).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600),
          descriptor);
   };
   redirect("out", 1);
@@ -80,7 +69,7 @@ inline Outcome finish(pid_t child, const Folder& folder) {
   int status = 0;
   waitpid(child, &status, 0);
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status),
-          content(folder.path / "out"), content(folder.path / "err")};
+          content(folder.path() / "out"), content(folder.path() / "err")};
 }
 
 inline Outcome run(const std::vector<std::string>& words, const Prepare& prepare = {}) {

@@ -72,7 +72,7 @@ runs=$(echo "$told" | sed 's/.*"units":\(.*\]\).*/\1/' | tr -c 0-9 ' ')
   }
   Prepare first_in_path() const {
     return
-        [path = folder.path.string() + ":" + getenv("PATH")] { setenv("PATH", path.c_str(), 1); };
+        [path = folder.path().string() + ":" + getenv("PATH")] { setenv("PATH", path.c_str(), 1); };
   }
   Folder folder;
 };

@@ -86,7 +86,7 @@ TEST_CASE("trace convert writes a log that says the same, compressed or not") {
     CHECK(outcome.out.empty());
     from = folder.name(name);
   }
-  const std::string csv = content(folder.path / "a.csv");
+  const std::string csv = content(folder.path() / "a.csv");
   CHECK(csv ==
         "# BatchFlow jobs 1, times: local\n"
         "id,name,user,queue,submit_s,start_s,duration_s,gpus,nodes,cpus,memory_bytes,status,"
@@ -94,9 +94,9 @@ TEST_CASE("trace convert writes a log that says the same, compressed or not") {
         "2,,bob,v1,1591728060,1591728060,100,1,1,4,,failed,1\n"
         "1,,ann,v1,1591728120,1591728150,3600,8,1,16,,completed,1\n"
         "3,,ann,v2,1591728180,1591728180,0,0,1,4,,cancelled,1\n");
-  CHECK(content(folder.path / "d.csv") == csv);
-  CHECK(content(folder.path / "b.csv.zst").starts_with("\x28\xb5\x2f\xfd"));
-  CHECK(content(folder.path / "c.csv.gz").starts_with("\x1f\x8b"));
+  CHECK(content(folder.path() / "d.csv") == csv);
+  CHECK(content(folder.path() / "b.csv.zst").starts_with("\x28\xb5\x2f\xfd"));
+  CHECK(content(folder.path() / "c.csv.gz").starts_with("\x1f\x8b"));
   const Outcome out = run({"trace", "convert", log, "-o", "-", "--corrupt-limit=1"});
   CHECK(out.out == csv);
   CHECK(out.err.find("3 jobs of 4 rows, read as helios\n1 of 4 rows could not be read") !=
@@ -109,7 +109,7 @@ TEST_CASE("trace synth: the same seed, the same bytes; the trace is like the tra
     std::vector<std::string> words = {"trace", "synth", "-o", folder.name(name)};
     words.insert(words.end(), more.begin(), more.end());
     CHECK(run(words).code == 0);
-    return content(folder.path / name);
+    return content(folder.path() / name);
   };
   const std::vector<std::string> week = {"--jobs", "500", "--days", "7", "--gpus", "64"};
   const std::string first = make("a.csv", week);

@@ -8,28 +8,12 @@
 #include <fstream>
 #include <string>
 
+#include "tests/temporary_folder.h"
 #include "traces/byte_source.h"
 
 namespace batchflow::test {
 
-// A folder for each test, removed with it.
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "batchflow-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  Folder(const Folder&) = delete;
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::string file(const std::string& name, const std::string& content) const {
-    const std::string path = (path_ / name).string();
-    std::ofstream(path, std::ios::binary) << content;
-    return path;
-  }
-
- private:
-  std::filesystem::path path_;
-};
+using Folder = TemporaryFolder;
 
 // A file that is written again and again, and removed in the end.
 class File {

@@ -4,8 +4,6 @@
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <string>
 #include <thread>
@@ -13,22 +11,15 @@
 
 #include "runtime/client/batchflow.h"
 #include "tests/runtime/client/fake_service.h"
+#include "tests/temporary_folder.h"
 
 namespace batchflow::test {
 
 // A folder of its own for sockets.
 struct Address {
-  Address() {
-    char name[] = "/tmp/batchflow-test-XXXXXX";
-    REQUIRE(mkdtemp(name) != nullptr);
-    folder = name;
-    socket = folder + "/s";
-    listener = listen_at(socket);
-  }
-  ~Address() { std::filesystem::remove_all(folder); }
-  std::string folder;
-  std::string socket;
-  protocol::Descriptor listener;
+  TemporaryFolder folder;
+  std::string socket = (folder / "s").string();
+  protocol::Descriptor listener = listen_at(socket);
 };
 
 // One service after another, as the scripts say, in a thread.

@@ -23,26 +23,11 @@
 #include "runtime/client/batchflow.h"
 #include "runtime/service/service.h"
 #include "runtime/sources/npy.h"
+#include "tests/temporary_folder.h"
 
 namespace batchflow::test {
 
-// A folder that goes when the test does.
-class Folder {
- public:
-  Folder() {
-    std::string name = std::filesystem::temp_directory_path() / "batchflow-XXXXXX";
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
+using Folder = TemporaryFolder;
 
 // With the folders it is in.
 inline void write_file(const std::filesystem::path& file, std::span<const std::byte> bytes) {

@@ -18,34 +18,22 @@
 #include "runtime/sources/sample_index.h"
 #include "runtime/sources/tfrecord.h"
 #include "tests/runtime/sources/tar_bytes.h"
+#include "tests/temporary_folder.h"
 
 namespace batchflow::test {
 
-class Folder {
+class Folder : public TemporaryFolder {
  public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "bf-sources-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
-  }
-  const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
   void write(std::string_view name, std::string_view bytes) const {
-    const std::filesystem::path file = path_ / name;
+    const std::filesystem::path file = *this / name;
     std::filesystem::create_directories(file.parent_path());
     std::ofstream(file, std::ios::binary) << bytes;
   }
   std::string read(std::string_view name) const {
     std::ostringstream out;
-    out << std::ifstream(path_ / name, std::ios::binary).rdbuf();
+    out << std::ifstream(*this / name, std::ios::binary).rdbuf();
     return out.str();
   }
-
- private:
-  std::filesystem::path path_;
 };
 
 template <class T>

@@ -21,6 +21,7 @@
 #include "core/base/random.h"
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/storage/read_engine.h"
+#include "tests/temporary_folder.h"
 
 namespace batchflow::test {
 
@@ -41,24 +42,12 @@ inline bool holds(std::uint64_t file, std::uint64_t offset, Bytes bytes, const s
   return true;
 }
 
-class Folder {
+class Folder : public TemporaryFolder {
  public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "batchflow-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no folder");
-    path_ = name;
-    root_ = ::open(name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-  }
-  ~Folder() {
-    ::close(root_);
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
+  Folder() : root_(::open(path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {}
+  ~Folder() { ::close(root_); }
 
   int root() const { return root_; }
-  const std::filesystem::path& path() const { return path_; }
 
   void write(const std::string& name, std::uint64_t file, Bytes bytes) const {
     std::string text(bytes + 8, 0);
@@ -66,21 +55,20 @@ class Folder {
       const std::uint64_t word = hash(file, at / 8);
       std::memcpy(text.data() + at, &word, 8);
     }
-    const int fd = ::open((path_ / name).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    const int fd = ::open((*this / name).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     const ssize_t written = ::write(fd, text.data(), bytes);
     ::close(fd);
     if (written != static_cast<ssize_t>(bytes)) throw std::runtime_error("cannot write " + name);
   }
   // O_DIRECT would wait until each file is on the drive; it is faster to wait once for all.
   void settle() const {
-    const int fd = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int fd = ::open(path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     ::syncfs(fd);
     ::close(fd);
   }
 
  private:
-  std::filesystem::path path_;
-  int root_ = -1;
+  int root_;
 };
 
 class Gathered {

@@ -13,23 +13,15 @@
 #include "programs/output/results.h"
 #include "tests/runtime/service/daemon.h"
 #include "tests/skip.h"
+#include "tests/temporary_folder.h"
 
 namespace batchflow::test::live_run_test {
 namespace {
 
 struct Place {
-  std::filesystem::path folder;
-  std::string socket;
+  TemporaryFolder folder;
+  std::string socket = folder / "b.sock";
 
-  Place() {
-    std::string name = std::filesystem::temp_directory_path() / "batchflow-XXXXXX";
-    folder = mkdtemp(name.data());
-    socket = folder / "b.sock";
-  }
-  ~Place() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder, ignored);
-  }
   std::vector<std::string> arguments() const {
     return {
         "--open-datasets", "--memory",       "512mib",    "--http", "-1",       "--socket", socket,
