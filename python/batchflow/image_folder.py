@@ -197,8 +197,8 @@ class ImageFolder:
 
 _WHY_OTHERS = (
     "it follows no links to folders, takes pictures by their endings (docs/datasets.md) and decodes "
-    "JPEG and PNG: replace links by copies, convert other pictures, and write split= for a part of a "
-    "folder")
+    "some kinds of them (docs/python.md): replace links by copies, convert other pictures, and write "
+    "split= for a part of a folder")
 
 
 def _label(target: Any) -> int:

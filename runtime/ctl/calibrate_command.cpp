@@ -23,6 +23,7 @@
 #include "runtime/ctl/commands.h"
 #include "runtime/ctl/peer_listener.h"
 #include "runtime/sources/bundles.h"
+#include "runtime/sources/file_kinds.h"
 #include "runtime/step/step_plugin.h"
 
 namespace batchflow::ctl {
@@ -44,7 +45,7 @@ struct CalibrateCommandOptions {
 bool has_pictures(const sources::SampleIndex& index) {
   std::uint64_t pictures = 0;
   for (const auto& [ending, count] : index.sums(output::was_interrupted).endings)
-    if (ending == ".jpg" || ending == ".jpeg" || ending == ".png") pictures += count;
+    if (sources::is_picture_ending(ending)) pictures += count;
   return index.kind() == sources::RecordKind::whole && pictures > index.samples() / 2;
 }
 

@@ -14,7 +14,7 @@
 
 #include "fmt/format.h"
 #include "programs/output/terminal.h"
-#include "runtime/prepare/decode.h"
+#include "runtime/prepare/picture_kinds.h"
 #include "runtime/sources/dataset_file.h"
 #include "runtime/sources/record.h"
 
@@ -24,7 +24,7 @@ namespace {
 constexpr std::uint64_t kAtOnce = 64;               // samples that a thread takes at a time
 constexpr Bytes kInMemoryMost = Bytes{1} << 30;     // of one sample
 constexpr std::size_t kPieceOfPlainFile = 1 << 20;  // files without checksums are read in pieces
-constexpr std::size_t kFirstBytes = 16;             // enough to recognise a picture
+constexpr std::size_t kFirstBytes = 64;             // enough to recognise a picture
 constexpr int kTries = 3;
 constexpr std::chrono::milliseconds kBeforeNextTry{20};
 
@@ -33,7 +33,9 @@ bool is_called_picture(std::string_view name) {
   std::string ending(name.substr(name.find_last_of('.') + 1));
   std::transform(ending.begin(), ending.end(), ending.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return ending == "jpg" || ending == "jpeg" || ending == "png";
+  constexpr std::string_view kEndings[] = {"avif", "bmp", "jpeg", "jpg",
+                                           "png",  "tif", "tiff", "webp"};
+  return std::find(std::begin(kEndings), std::end(kEndings), ending) != std::end(kEndings);
 }
 
 // Checks one sample after another. Each thread has one.
@@ -102,15 +104,15 @@ class Checker {
   }
 
   static bool is_picture(std::span<const std::byte> bytes) {
-    return prepare::is_jpeg(bytes) || prepare::is_png(bytes);
+    return prepare::picture_kind(bytes) != nullptr;
   }
 
   std::string decode(std::span<const std::byte> bytes) {
-    if (!is_picture(bytes)) return "neither JPEG nor PNG";
-    prepare::Decoder& decoder = prepare::is_jpeg(bytes) ? *jpeg_ : *png_;
-    if (!decoder.open(bytes, {})) return std::string(decoder.problem());
-    const prepare::Box got = decoder.decode(prepare::whole(decoder.extent()), picture_);
-    return got.width == 0 || got.height == 0 ? std::string(decoder.problem()) : "";
+    prepare::Decoder* const decoder = decoders_.find(bytes);
+    if (!decoder) return decoders_.problem();
+    if (!decoder->open(bytes, {})) return std::string(decoder->problem());
+    const prepare::Box got = decoder->decode(prepare::whole(decoder->extent()), picture_);
+    return got.width == 0 || got.height == 0 ? std::string(decoder->problem()) : "";
   }
 
   const sources::SampleIndex& index_;
@@ -118,8 +120,7 @@ class Checker {
   std::unique_ptr<sources::DatasetFile> file_;
   std::uint32_t open_ = 0;
   sources::RecordParts parts_;
-  std::unique_ptr<prepare::Decoder> jpeg_ = prepare::make_jpeg_decoder();
-  std::unique_ptr<prepare::Decoder> png_ = prepare::make_png_decoder();
+  prepare::PictureDecoders decoders_;
   prepare::PictureBuffer picture_;
 };
 

@@ -1,5 +1,5 @@
 // Reads every sample of a dataset and finds corrupt ones: checksums that do not fit, records
-// without their parts, JPEG and PNG pictures that cannot be decoded.
+// without their parts, pictures that cannot be decoded.
 //
 // A sample that cannot be read is not called corrupt, since it may be readable later. Memory is
 // bounded, whatever the dataset holds.

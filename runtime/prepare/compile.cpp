@@ -6,6 +6,7 @@
 
 #include "core/base/random.h"
 #include "runtime/prepare/numbers.h"
+#include "runtime/prepare/picture_kinds.h"
 #include "runtime/prepare/plan.h"
 #include "runtime/prepare/plugin_step.h"
 #include "runtime/prepare/sample_scratch.h"
@@ -266,11 +267,11 @@ class PipelineCompiler {
       section.refuse("step", fmt::format("dataset '{}' holds numbers", dataset_.name()),
                      "leave decode out");
     if (sources::none_can_be_decoded(dataset_))
-      section.refuse("step",
-                     fmt::format("'decode' is for pictures in JPEG and PNG, and dataset '{}' holds "
-                                 "{}",
-                                 dataset_.name(), sources::endings_text(dataset_, true)),
-                     "convert them, or name a pipeline without decode, as 'bytes'");
+      section.refuse(
+          "step",
+          fmt::format("'decode' is for pictures in {}, and dataset '{}' holds {}", decoded_kinds(),
+                      dataset_.name(), sources::endings_text(dataset_, true)),
+          "convert them, or name a pipeline without decode, as 'bytes'");
     if (section.has("pixels_most"))
       check_scratch(section, "pixels_most",
                     memory::counted_product(step.limits.pixels_most, kChannels),

@@ -1,4 +1,4 @@
-// Encoded pictures, from any source: JPEG and PNG into RGB, as Pillow's convert("RGB") makes it.
+// Encoded pictures, from any source, into RGB, as Pillow's convert("RGB") makes it.
 //
 // The cost of an input is in proportion to the pixels that its header claims, and those are
 // bounded. What it takes at most is known once its header has been read. A picture is also corrupt
@@ -53,9 +53,21 @@ class Decoder {
 enum class JpegScans { own, of_library };
 std::unique_ptr<Decoder> make_jpeg_decoder(JpegScans scans = JpegScans::own);
 std::unique_ptr<Decoder> make_png_decoder();
+std::unique_ptr<Decoder> make_bmp_decoder();
+// Where the build has their libraries (picture_kinds.h).
+#ifdef BATCHFLOW_WEBP
+std::unique_ptr<Decoder> make_webp_decoder();
+#endif
+#ifdef BATCHFLOW_TIFF
+std::unique_ptr<Decoder> make_tiff_decoder();
+#endif
+#ifdef BATCHFLOW_AVIF
+std::unique_ptr<Decoder> make_avif_decoder();
+#endif
 
 bool is_jpeg(std::span<const std::byte> bytes);
 bool is_png(std::span<const std::byte> bytes);
+bool is_bmp(std::span<const std::byte> bytes);
 
 // Names the library that decides the pixels of a JPEG by its arithmetic.
 std::string jpeg_build();

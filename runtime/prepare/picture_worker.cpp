@@ -78,26 +78,24 @@ void PictureWorker::finish(const PicturePlan& plan, const Scaling* last, std::ui
 }
 
 void PictureWorker::end() {
-  jpeg_->end();
-  png_->end();
+  decoders_.end();
 }
 
 Bytes PictureWorker::held() const {
   return buffers_[0].held() + buffers_[1].held() + resampler_.held() + blurrer_.held() +
-         jpeg_->held() + png_->held();
+         decoders_.held();
 }
 
 void PictureWorker::drop() {
   for (PictureBuffer& buffer : buffers_) buffer.drop();
   resampler_.drop();
   blurrer_.drop();
-  jpeg_->drop();
-  png_->drop();
+  decoders_.drop();
 }
 
 bool PictureWorker::open(std::span<const std::byte> bytes, const DecodeLimits& limits) {
-  if (!is_jpeg(bytes) && !is_png(bytes)) return fail("neither JPEG nor PNG");
-  decoder_ = is_jpeg(bytes) ? jpeg_.get() : png_.get();
+  decoder_ = decoders_.find(bytes);
+  if (!decoder_) return fail(decoders_.problem());
   if (decoder_->open(bytes, limits)) return true;
   if (decoder_->ran_out_of_memory()) throw std::bad_alloc();
   return fail(decoder_->problem());

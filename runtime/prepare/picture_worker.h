@@ -5,12 +5,11 @@
 
 #include <atomic>
 #include <functional>
-#include <memory>
 #include <string>
 
-#include "runtime/prepare/decode.h"
 #include "runtime/prepare/neighbours.h"
 #include "runtime/prepare/operations.h"
+#include "runtime/prepare/picture_kinds.h"
 #include "runtime/prepare/plan.h"
 #include "runtime/prepare/resample.h"
 #include "runtime/prepare/sample_scratch.h"
@@ -69,8 +68,7 @@ class PictureWorker {
   SampleScratch& scratch_;
   Resampler resampler_;
   Blurrer blurrer_;
-  std::unique_ptr<Decoder> jpeg_ = make_jpeg_decoder();
-  std::unique_ptr<Decoder> png_ = make_png_decoder();
+  PictureDecoders decoders_;
   Decoder* decoder_ = nullptr;
   Operations operations_;
   PictureBuffer buffers_[2];

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/order/keys.h"
 #include "runtime/prepare/kernels.h"
 #include "runtime/prepare/numbers.h"
 #include "runtime/prepare/picture_worker.h"
@@ -15,8 +16,9 @@ namespace batchflow::prepare {
 namespace {
 
 // The names of pictures in records that other programs have written.
-constexpr std::array<std::string_view, 7> kPictureParts = {"image", "jpg",   "jpeg",         "png",
-                                                           "img",   "bytes", "image/encoded"};
+constexpr std::array<std::string_view, 12> kPictureParts = {
+    "image",         "jpg",  "jpeg", "png", "img",  "bytes",
+    "image/encoded", "webp", "bmp",  "tif", "tiff", "avif"};
 
 class WorkerPreparer final : public Preparer {
  public:

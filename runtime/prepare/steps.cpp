@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "runtime/prepare/picture_kinds.h"
 #include "runtime/prepare/step_readers.h"
 
 namespace batchflow::prepare {
@@ -15,7 +16,7 @@ ReadStep read_decode(config::ConfigSection& section) {
   step.limits.pixels_most = static_cast<std::uint64_t>(
       section.integer("pixels_most", static_cast<std::int64_t>(step.limits.pixels_most), 1,
                       std::int64_t{1} << kPixelsLog2Most));
-  return {step, fmt::format("pixels_most={} by {}", step.limits.pixels_most, jpeg_build())};
+  return {step, fmt::format("pixels_most={} by {}", step.limits.pixels_most, decoder_builds())};
 }
 
 ReadStep read_normalise(config::ConfigSection& section) {

@@ -12,21 +12,46 @@ namespace {
 
 constexpr std::size_t kEndingsShown = 6;
 
-// Endings of pictures in other formats, and of files that are no pictures.
-constexpr auto kOthers = std::to_array<std::string_view>(
-    {".arrow", ".avi",  ".avif",   ".bmp",  ".bz2",  ".csv",   ".flac", ".gif",         ".gz",
-     ".h5",    ".hdf5", ".heic",   ".html", ".json", ".jsonl", ".jxl",  ".m4a",         ".md",
-     ".mkv",   ".mov",  ".mp3",    ".mp4",  ".npy",  ".npz",   ".ogg",  ".opus",        ".parquet",
-     ".pdf",   ".pgm",  ".pickle", ".pkl",  ".ppm",  ".pt",    ".pth",  ".safetensors", ".svg",
-     ".tar",   ".tif",  ".tiff",   ".tsv",  ".txt",  ".wav",   ".webm", ".webp",        ".xml",
-     ".xz",    ".yaml", ".yml",    ".zip",  ".zst"});
+constexpr auto kPictures = std::to_array<std::string_view>({
+    ".bmp",
+    ".jpeg",
+    ".jpg",
+    ".png",
+#ifdef BATCHFLOW_AVIF
+    ".avif",
+#endif
+#ifdef BATCHFLOW_TIFF
+    ".tif",
+    ".tiff",
+#endif
+#ifdef BATCHFLOW_WEBP
+    ".webp",
+#endif
+});
 
-static_assert(std::is_sorted(kOthers.begin(), kOthers.end()));
+// Endings of pictures in formats that no build decodes, and of files that are no pictures.
+constexpr auto kOthers = std::to_array<std::string_view>(
+    {".arrow",  ".avi",  ".bz2",  ".csv",   ".flac", ".gif",         ".gz",      ".h5",  ".hdf5",
+     ".heic",   ".html", ".json", ".jsonl", ".jxl",  ".m4a",         ".md",      ".mkv", ".mov",
+     ".mp3",    ".mp4",  ".npy",  ".npz",   ".ogg",  ".opus",        ".parquet", ".pdf", ".pgm",
+     ".pickle", ".pkl",  ".ppm",  ".pt",    ".pth",  ".safetensors", ".svg",     ".tar", ".tsv",
+     ".txt",    ".wav",  ".webm", ".xml",   ".xz",   ".yaml",        ".yml",     ".zip", ".zst"});
+// Those that some builds decode.
+constexpr auto kOptional = std::to_array<std::string_view>({".avif", ".tif", ".tiff", ".webp"});
+
+template <class Table>
+bool has(const Table& table, std::string_view ending) {
+  return std::find(table.begin(), table.end(), ending) != table.end();
+}
 
 }  // namespace
 
+bool is_picture_ending(std::string_view ending) {
+  return has(kPictures, ending);
+}
+
 bool may_be_decoded(std::string_view ending) {
-  return !std::binary_search(kOthers.begin(), kOthers.end(), ending);
+  return has(kPictures, ending) || !(has(kOptional, ending) || has(kOthers, ending));
 }
 
 std::uint64_t undecodable_samples(const SampleIndex& index) {

@@ -10,7 +10,9 @@
 
 namespace batchflow::sources {
 
-// True for JPEG, PNG and unknown endings.
+// Whether files that end so, as ".jpg", are pictures that this build decodes.
+bool is_picture_ending(std::string_view ending);
+// True for those and for unknown endings.
 bool may_be_decoded(std::string_view ending);
 // How many samples that are whole files cannot be decoded. 0 for other records.
 std::uint64_t undecodable_samples(const SampleIndex& index);

@@ -8,6 +8,7 @@
 
 #include "core/order/lane_sizes.h"
 #include "fmt/format.h"
+#include "runtime/prepare/picture_kinds.h"
 #include "runtime/service/backend/slot_memory.h"
 #include "runtime/sources/file_kinds.h"
 #include "runtime/step/step_plugin.h"
@@ -173,10 +174,9 @@ std::vector<std::string> data_notes(const sources::SampleIndex& index,
   const std::uint64_t corrupt = sources::undecodable_samples(index);
   if (!decodes || corrupt == 0) return {};
   return {fmt::format(
-      "{} of {} samples cannot be decoded: {}; JPEG and PNG can. Another sample stands in the "
-      "place "
-      "of each{}; convert them, or leave them out (docs/python.md)",
-      corrupt, index.samples(), sources::endings_text(index, false),
+      "{} of {} samples cannot be decoded: {}; {} can. Another sample stands in the place of each"
+      "{}; convert them, or leave them out (docs/python.md)",
+      corrupt, index.samples(), sources::endings_text(index, false), prepare::decoded_kinds(),
       corrupt > corrupt_most
           ? fmt::format(", and more than {} end the job (corrupt_ratio_max)", corrupt_most)
           : "")};

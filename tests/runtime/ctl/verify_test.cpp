@@ -52,7 +52,7 @@ TEST_CASE("pictures that do not decode are named, whatever they are called; othe
   data.write("dog/empty.png", "");
   data.write("dog/png-called.jpg", text_of(encode_png(make_pixels(9, 9, 3, 1), 9, 9, {})));
   data.write("dog/zeros.jpg", std::string(5000, '\0'));
-  data.write("dog/readable.bmp", "BM is not decoded here");
+  data.write("dog/readable.gif", "GIF89a is not decoded here");
   VerifyOptions options;
   options.threads = 3;
   const VerifyReport report = verified(data, options);
@@ -61,7 +61,7 @@ TEST_CASE("pictures that do not decode are named, whatever they are called; othe
   CHECK(report.corrupt == 3);
   CHECK(report.unreadable == 0);
   CHECK(names(report) == Names{"dog/cut.jpg", "dog/empty.png", "dog/zeros.jpg"});
-  CHECK(report.findings[2].why == "neither JPEG nor PNG");
+  CHECK(report.findings[2].why == "neither JPEG, PNG, BMP, WebP, TIFF nor AVIF");
   CHECK_FALSE(report.sound());
 }
 
@@ -109,7 +109,7 @@ TEST_CASE("members of a tar are decoded by their names") {
   CHECK(report.samples == 3);
   CHECK(report.pictures == 1);
   CHECK(names(report) == Names{"b"});
-  CHECK(report.findings.at(0).why == "jpg: neither JPEG nor PNG");
+  CHECK(report.findings.at(0).why == "jpg: neither JPEG, PNG, BMP, WebP, TIFF nor AVIF");
 }
 
 TEST_CASE("unreadable samples differ from corrupt ones, after three tries") {
@@ -153,7 +153,8 @@ TEST_CASE("exit codes: 0 sound, 1 corrupt, 2 no dataset, 1 no service that knows
   data.write("cat/2.jpg", "x");
   const Outcome outcome = run_ctl({"verify", data.path()}, other.path());
   CHECK(outcome.code == 1);
-  CHECK(outcome.out.find("corrupt     cat/2.jpg: neither JPEG nor PNG\n") != std::string::npos);
+  CHECK(outcome.out.find("corrupt     cat/2.jpg: neither JPEG, PNG, BMP, WebP, TIFF nor AVIF\n") !=
+        std::string::npos);
   CHECK(run_ctl({"verify", "/no/such/place"}, other.path()).code == 2);
   CHECK(run_ctl({"verify"}, other.path()).code == 2);
   CHECK(run_ctl({"--service", other / "none", "verify", "imagenet"}, other.path()).code == 1);

@@ -3,11 +3,12 @@
 #include <fstream>
 
 #include "tests/fuzz/corpus.h"
-#include "tests/runtime/prepare/pictures.h"
+#include "tests/runtime/prepare/golden.h"
+#include "tests/runtime/prepare/other_pictures.h"
 
 namespace batchflow::test::fuzz_test {
 
-extern "C" Fuzzer fuzz_jpeg, fuzz_png, fuzz_pipeline;
+extern "C" Fuzzer fuzz_jpeg, fuzz_png, fuzz_picture, fuzz_pipeline;
 
 // BATCHFLOW_WRITE_CORPUS=1 writes the corpora of pictures.
 TEST_CASE("corpora of pictures" * doctest::skip(std::getenv("BATCHFLOW_WRITE_CORPUS") == nullptr)) {
@@ -37,11 +38,23 @@ TEST_CASE("corpora of pictures" * doctest::skip(std::getenv("BATCHFLOW_WRITE_COR
   png("grey-16", PNG_COLOR_TYPE_GRAY, 16, true);
   png("grey-1", PNG_COLOR_TYPE_GRAY, 1, false);
   png("grey-alpha", PNG_COLOR_TYPE_GRAY_ALPHA, 8, false);
+  for (const GoldenCase& one : golden_cases()) {
+    const auto bytes = read_file(golden_folder() / one.picture);
+    const std::string_view kind = prepare::picture_kind(bytes)->name;
+    if (kind != "JPEG" && kind != "PNG" && bytes.size() < 8000)
+      write("picture/corpus/" + one.name.substr(std::string_view("decode-").size()), bytes);
+  }
+  write("picture/corpus/webp-many-codes", webp_of_many_codes(40));
+  write("picture/corpus/avif", encode_avif(24, 18, {}));
+  write("picture/corpus/avif-alpha", encode_avif(24, 18, {.channels = 4, .lossless = true}));
+  write("picture/corpus/avif-deep", encode_avif(24, 18, {.deep = true}));
+  write("picture/corpus/avif-moving", encode_avif(24, 18, {.frames = 2}));
 }
 
 TEST_CASE("damaged pictures") {
   fuzz(fuzz_jpeg, "jpeg", 3000, "test_prepare", "damaged pictures");
   fuzz(fuzz_png, "png", 3000, "test_prepare", "damaged pictures");
+  fuzz(fuzz_picture, "picture", 12000, "test_prepare", "damaged pictures");
 }
 
 TEST_CASE("damaged pipelines") {

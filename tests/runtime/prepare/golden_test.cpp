@@ -3,55 +3,27 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 
+#include "tests/runtime/prepare/golden.h"
 #include "tests/runtime/prepare/harness.h"
-#include "tests/source_dir.h"
+#include "tests/skip.h"
 
 namespace batchflow::test::golden_test {
 namespace {
-
-std::vector<std::byte> read_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  REQUIRE(file);
-  const std::vector<char> text((std::istreambuf_iterator<char>(file)), {});
-  const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
-  return {bytes, bytes + text.size()};
-}
-
-struct Case {
-  std::string name;
-  std::string picture;
-  std::uint64_t draw_key = 0;
-  std::uint64_t differ_at_most = 0;  // bytes, by 1 each
-  config::ConfigNode pipeline;
-};
-
-std::vector<Case> read_cases(const std::filesystem::path& folder) {
-  std::vector<Case> cases;
-  const config::ConfigNode root = input::read_yaml_file(folder / "cases.yaml");
-  for (const config::ConfigNode& node : root.find("cases")->list) {
-    const config::ConfigNode* const differ = node.find("differ_at_most");
-    cases.push_back({node.find("name")->scalar, node.find("picture")->scalar,
-                     *parse_unsigned(node.find("draw_key")->scalar),
-                     differ ? *parse_unsigned(differ->scalar) : 0, *node.find("pipeline")});
-  }
-  return cases;
-}
 
 // What Pillow, torchvision and torch made of the same pictures, with the same draws: see
 // make_golden.py. Where rounding is ours to choose we have chosen theirs, so all bytes are equal.
 // A blur adds in another order, so a few of its bytes differ by 1; all others are equal.
 TEST_CASE("pictures are prepared as Pillow and torchvision prepare them") {
-  const auto folder = source_dir() / "tests/runtime/prepare/golden";
-  const std::vector<Case> cases = read_cases(folder);
-  CHECK(cases.size() >= 350);
+  const auto folder = golden_folder();
+  const std::vector<GoldenCase> cases = golden_cases();
+  CHECK(cases.size() >= 410);
   for (const auto& preparer : test::all_preparers()) {
-    for (const Case& one : cases) {
+    for (const GoldenCase& one : cases) {
       INFO(one.name);
       const auto pipeline = test::compile(one.pipeline, test::files_dataset());
       const auto picture = read_file(folder / one.picture);
+      if (!is_decoded_here(picture)) continue;
       const auto expected = read_file(folder / (one.name + ".bin"));
       test::Slot slot(*pipeline);
       REQUIRE(test::prepare(*preparer, *pipeline, {.bytes = picture, .draw_key = one.draw_key},
@@ -69,6 +41,11 @@ TEST_CASE("pictures are prepared as Pillow and torchvision prepare them") {
                     fmt::format("{} of {} bytes differ, by up to {}", differ, got.size(), most));
     }
   }
+}
+
+TEST_CASE("all kinds of pictures are decoded in this build, and so tested") {
+  for (const prepare::PictureKind& kind : prepare::picture_kinds())
+    if (!kind.make) return skipped(fmt::format("{} is not installed", kind.package));
 }
 
 }  // namespace

@@ -95,7 +95,8 @@ def normal_numbers(draws, count):
 
 
 def add(name, encoded, steps, result, key=0, tolerance=0):
-    source = f"{zlib.crc32(encoded):08x}.{'png' if encoded[1:4] == b'PNG' else 'jpg'}"
+    ending = {b"\x89P": "png", b"\xff\xd8": "jpg", b"BM": "bmp", b"RI": "webp", b"II": "tif", b"MM": "tif"}[encoded[:2]]
+    source = f"{zlib.crc32(encoded):08x}.{ending}"
     (FOLDER / source).write_bytes(encoded)
     (FOLDER / f"{name}.bin").write_bytes(numpy.ascontiguousarray(result).tobytes())
     lines = [f"- name: {name}", f"  picture: {source}", f"  draw_key: {key}"]
@@ -135,6 +136,86 @@ def wide_png(array, colour):
             + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
+def saved(image, kind, **options):
+    out = io.BytesIO()
+    image.save(out, kind, **options)
+    return out.getvalue()
+
+
+def bmp(array, bits, from_top=False, head=40, colours=None):
+    """Rows of `array` hold palette indices, or blue, green, red and what fills the pixel."""
+    height, width = array.shape[:2]
+    rows = [row.tobytes() + bytes(-row.nbytes % 4) for row in (array if from_top else array[::-1])]
+    palette = b"" if colours is None else b"".join(bytes([*colour, 0]) for colour in colours)
+    info = struct.pack("<IiiHHIIiiII", head, width, -height if from_top else height, 1, bits, 0, 0, 0, 0,
+                       0 if colours is None else len(colours), 0) + bytes(head - 40)
+    begin = 14 + head + len(palette)
+    return b"BM" + struct.pack("<IHHI", begin + len(b"".join(rows)), 0, 0, begin) + info + palette + b"".join(rows)
+
+
+def chunk_of_webp(name, content):
+    return name + struct.pack("<I", len(content)) + content + bytes(len(content) % 2)
+
+
+def moving_webp(frames, width, height, alpha=False):
+    """Frames (x, y, encoded as WebP) in a larger picture: Pillow writes only frames of its size."""
+    def size(number):
+        return struct.pack("<I", number)[:3]
+    body = chunk_of_webp(b"VP8X", bytes([2 | 16 * alpha, 0, 0, 0]) + size(width - 1) + size(height - 1))
+    body += chunk_of_webp(b"ANIM", bytes([50, 100, 150, 255, 0, 0]))
+    for x, y, encoded in frames:
+        w, h = Image.open(io.BytesIO(encoded)).size
+        body += chunk_of_webp(b"ANMF", size(x // 2) + size(y // 2) + size(w - 1) + size(h - 1) + size(40)
+                              + b"\0" + encoded[12:])
+    return b"RIFF" + struct.pack("<I", 4 + len(body)) + b"WEBP" + body
+
+
+def tiff(array, colours=None, order="<", rows=9, tile=None, orientation=1, deflated=False, predicted=False,
+         palette=None, extra=None):
+    """TIFFs of kinds that Pillow reads and does not write. `colours`: the number of the tag."""
+    array = array if array.ndim == 3 else array[:, :, None]
+    height, width, samples = array.shape
+    if tile:
+        padded = numpy.pad(array, [(0, -height % tile[1]), (0, -width % tile[0]), (0, 0)])
+        pieces = [padded[y:y + tile[1], x:x + tile[0]] for y in range(0, height, tile[1])
+                  for x in range(0, width, tile[0])]
+    else:
+        pieces = [array[y:y + rows] for y in range(0, height, rows)]
+    if predicted:
+        pieces = [numpy.concatenate([one[:, :1], one[:, 1:] - one[:, :-1]], 1) for one in pieces]
+    stored = [zlib.compress(one.tobytes()) if deflated else one.tobytes() for one in pieces]
+    out, places = bytearray({"<": b"II*\0", ">": b"MM\0*"}[order] + bytes(4)), []
+    for one in stored:
+        places.append(len(out))
+        out += one + bytes(len(one) % 2)
+    default = 2 if samples >= 3 else 1
+    tags = {256: ("I", [width]), 257: ("I", [height]), 258: ("H", [8] * samples),
+            259: ("H", [8 if deflated else 1]), 262: ("H", [default if colours is None else colours]),
+            274: ("H", [orientation]), 277: ("H", [samples]), 284: ("H", [1])}
+    places, sizes = ("I", places), ("I", [len(one) for one in stored])
+    if tile:
+        tags |= {322: ("H", [tile[0]]), 323: ("H", [tile[1]]), 324: places, 325: sizes}
+    else:
+        tags |= {273: places, 278: ("H", [rows]), 279: sizes}
+    if predicted:
+        tags[317] = ("H", [2])
+    if palette is not None:
+        tags[320] = ("H", [int(value) * 257 for value in numpy.asarray(palette).T.flatten()])
+    if extra is not None:
+        tags[338] = ("H", [extra])
+    entries = b""
+    for tag in sorted(tags):
+        kind, values = tags[tag]
+        value = struct.pack(f"{order}{len(values)}{kind}", *values)
+        if len(value) > 4:
+            at = len(out)
+            out += value
+            value = struct.pack(order + "I", at)
+        entries += struct.pack(order + "HHI", tag, {"H": 3, "I": 4}[kind], len(values)) + value.ljust(4, b"\0")
+    out[4:8] = struct.pack(order + "I", len(out))
+    return bytes(out + struct.pack(order + "H", len(tags)) + entries + bytes(4))
+
+
 def opened(encoded):
     return Image.open(io.BytesIO(encoded)).convert("RGB")
 
@@ -162,6 +243,59 @@ def decoding():
     for name, encoded in files.items():
         add("decode-" + name, encoded, ["decode", "centre_crop, size: [37, 45]"],
             numpy.asarray(opened(encoded)))
+
+
+def other_kinds():
+    array, alpha = pixels(45, 37), pixels(45, 37, 2)[:, :, :1]
+    image, grey, palette = Image.fromarray(array), Image.fromarray(array).convert("L"), pixels(256, 1, 3)[0]
+    indices = array[:, :, 0]
+    turned, with_alpha = numpy.ascontiguousarray(array[:, :, ::-1]), numpy.concatenate([array, alpha], 2)
+    see_through = Image.fromarray(with_alpha, "RGBA")
+    smooth = Image.fromarray(pixels(45, 37, noise=4))
+    small = Image.fromarray(pixels(20, 16, 5))
+    files = {
+        "bmp-rgb": saved(image, "BMP"), "bmp-grey": saved(grey, "BMP"), "bmp-palette": saved(image.quantize(13), "BMP"),
+        "bmp-rgb-from-top": bmp(turned, 24, True), "bmp-long-head": bmp(turned, 24, head=124),
+        "bmp-32": bmp(numpy.concatenate([turned, alpha], 2), 32),
+        "bmp-32-from-top": bmp(numpy.concatenate([turned, alpha], 2), 32, True),
+        "bmp-palette-from-top": bmp(indices, 8, True, colours=palette),
+        "webp": saved(image, "WEBP"), "webp-low": saved(image, "WEBP", quality=5, method=0),
+        "webp-smooth": saved(smooth, "WEBP", quality=95),
+        "webp-alpha": saved(see_through, "WEBP"), "webp-grey": saved(grey, "WEBP"),
+        "webp-lossless": saved(image, "WEBP", lossless=True),
+        "webp-lossless-0": saved(smooth, "WEBP", lossless=True, quality=0, method=0),
+        "webp-lossless-6": saved(smooth, "WEBP", lossless=True, quality=100, method=6),
+        "webp-lossless-alpha": saved(see_through, "WEBP", lossless=True, exact=True),
+        "webp-lossless-palette": saved(image.quantize(13).convert("RGB"), "WEBP", lossless=True),
+        "webp-lossless-large": saved(Image.fromarray(pixels(300, 200, noise=3)), "WEBP", lossless=True, method=6),
+        "webp-moving": saved(image, "WEBP", save_all=True, append_images=[smooth, image]),
+        "webp-moving-alpha": saved(see_through, "WEBP", save_all=True, append_images=[image]),
+        "webp-moving-part": moving_webp([(6, 10, saved(small, "WEBP")), (0, 0, saved(small, "WEBP"))], 45, 37),
+        "webp-moving-part-alpha": moving_webp(
+            [(20, 0, saved(see_through.crop((0, 0, 21, 37)), "WEBP", lossless=True))], 45, 37, True),
+        "webp-named": saved(image, "WEBP", exif=b"Exif\0\0MM\0*\0\0\0\b\0\0", xmp=b"<x/>"),
+        **{"tiff-" + name: saved(image, "TIFF", compression=compression) for name, compression in {
+            "plain": None, "lzw": "tiff_lzw", "deflate": "tiff_adobe_deflate", "packbits": "packbits"}.items()},
+        "tiff-grey": saved(grey, "TIFF"), "tiff-grey-lzw": saved(grey, "TIFF", compression="tiff_lzw"),
+        "tiff-grey-alpha": saved(Image.merge("LA", (grey, grey)), "TIFF"),
+        "tiff-palette": saved(image.quantize(13), "TIFF"),
+        "tiff-palette-lzw": saved(image.quantize(200), "TIFF", compression="tiff_lzw"),
+        "tiff-rgba": saved(see_through, "TIFF"), "tiff-rgba-lzw": saved(see_through, "TIFF", compression="tiff_lzw"),
+        "tiff-strips": tiff(array), "tiff-big-end": tiff(array, order=">"),
+        "tiff-palette-big-end": tiff(indices, 3, ">", palette=palette),
+        "tiff-tiles": tiff(array, tile=(16, 32)), "tiff-tiles-deflate": tiff(array, tile=(32, 16), deflated=True),
+        "tiff-grey-inverted": tiff(indices, 0), "tiff-grey-inverted-deflate": tiff(indices, 0, deflated=True),
+        "tiff-predictor": tiff(array, deflated=True, predicted=True),
+        "tiff-predictor-tiles": tiff(with_alpha, order=">", tile=(16, 16), deflated=True, predicted=True, extra=2),
+        "tiff-unnamed": tiff(with_alpha, extra=0), "tiff-first": saved(
+            image, "TIFF", save_all=True, append_images=[grey]),
+    }
+    for turn in range(1, 9):
+        files[f"tiff-turned-{turn}"] = tiff(array, orientation=turn)
+    files["tiff-turned-tiles"] = tiff(array, orientation=6, tile=(16, 16), deflated=True)
+    for name, encoded in files.items():
+        result = numpy.asarray(opened(encoded))
+        add("decode-" + name, encoded, ["decode", f"centre_crop, size: [{result.shape[0]}, {result.shape[1]}]"], result)
 
 
 def geometry():
@@ -486,6 +620,7 @@ FOLDER.mkdir(exist_ok=True)
 for old in FOLDER.iterdir():
     old.unlink()
 decoding()
+other_kinds()
 geometry()
 colour()
 values()

@@ -3,7 +3,12 @@
 #include <fmt/format.h>
 #include <malloc.h>
 
-#include "runtime/prepare/decode.h"
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "runtime/prepare/picture_kinds.h"
+#include "tests/runtime/prepare/other_pictures.h"
 #include "tests/runtime/prepare/pictures.h"
 
 namespace batchflow::test::needs_test {
@@ -85,6 +90,64 @@ TEST_CASE("a PNG of any kind takes no more than was said") {
         CHECK(decoder->held() <= decoder->needs(prepare::whole(size)) + 8192);
       }
     }
+  }
+}
+
+// How much of the machine's memory the process has had at most since the last call, if the kernel
+// says so.
+std::optional<Bytes> peak_of_process() {
+  std::optional<Bytes> peak;
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) peak = std::stoull(line.substr(6)) * 1024;
+  std::ofstream reset("/proc/self/clear_refs");
+  reset << "5" << std::flush;
+  return reset ? peak : std::nullopt;
+}
+
+// Their libraries take and free memory as they go, so the most that they had is what counts.
+TEST_CASE("pictures of other kinds take no more than was said when their header had been read") {
+  std::vector<std::pair<std::string, test::Encoded>> pictures;
+  for (const bool lossless : {false, true})
+    for (const bool deep : {false, true})
+      for (const int channels : {3, 4})
+        if (!(lossless && deep))
+          pictures.emplace_back(
+              fmt::format("avif, {} channels, deep {}, lossless {}", channels, deep, lossless),
+              test::encode_avif(1500, 1200,
+                                {.channels = channels, .lossless = lossless, .deep = deep}));
+#ifdef BATCHFLOW_WEBP
+  for (const bool lossless : {false, true})
+    for (const prepare::Extent2 size : {prepare::Extent2{2000, 1500}, {16'000, 100}})
+      pictures.emplace_back(fmt::format("webp, lossless {}", lossless),
+                            test::encode_webp(size.width, size.height, lossless));
+  pictures.emplace_back("webp of many codes", test::webp_of_many_codes(4096));
+#endif
+#ifdef BATCHFLOW_TIFF
+  for (const int rows : {1, 100, 1500})
+    pictures.emplace_back(fmt::format("tiff of {} rows a strip", rows),
+                          test::encode_tiff(2000, 1500, rows));
+#endif
+  for (const auto& [name, bytes] : pictures) {
+    if (bytes.empty()) continue;  // nothing here encodes it
+    INFO(name);
+    prepare::PictureDecoders decoders;
+    prepare::PictureBuffer out;
+    prepare::Decoder* const decoder = decoders.find(bytes);
+    REQUIRE(decoder);
+    REQUIRE(decoder->open(bytes, {}));
+    const prepare::Box all = prepare::whole(decoder->extent());
+    out.reset(decoder->extent());
+    std::memset(out.pixels(), 1, out.stride() * static_cast<std::size_t>(all.height));
+    malloc_trim(0);
+    peak_of_process();
+    const auto before = peak_of_process();
+    REQUIRE(decoder->decode(all, out) == all);
+    const auto after = peak_of_process();
+    const Bytes said = decoder->needs(all);
+    if (kHeapIsMeasured && before && after)
+      CHECK_MESSAGE(*after - *before <= said, fmt::format("{} of {}", *after - *before, said));
+    CHECK(said < 16 * prepare::PictureBuffer::bytes(decoder->extent()) + (100u << 20));
   }
 }
 

@@ -217,7 +217,7 @@ TEST_CASE("what is damaged is corrupt, and the next sample is none the worse for
     REQUIRE(test::prepare(*preparer, *pipeline, {good, false, 1}, slot) == prepare::Prepared::done);
     CHECK(slot.memory() == expected.memory());
   };
-  is_corrupt({}, "neither JPEG nor PNG");
+  is_corrupt({}, "neither JPEG, PNG, BMP, WebP, TIFF nor AVIF");
   for (const bool progressive : {false, true}) {
     const Encoded jpeg = encode_jpeg(200, 150, {.h = 2, .v = 2, .progressive = progressive});
     is_corrupt(std::span(jpeg).first(jpeg.size() / 3), "");

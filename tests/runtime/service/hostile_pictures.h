@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "tests/runtime/prepare/other_pictures.h"
 #include "tests/runtime/prepare/pictures.h"
 #include "tests/runtime/service/live.h"
 
@@ -90,6 +91,47 @@ inline Encoded claiming_jpeg(std::uint32_t width, std::uint32_t height, const Jp
   return jpeg;
 }
 
+inline void append_number(Encoded& bytes, std::uint32_t number, int size) {
+  for (int i = 0; i < size; ++i) bytes.push_back(static_cast<std::byte>(number >> 8 * i));
+}
+
+// A BMP with a header that claims so many pixels.
+inline Encoded claiming_bmp(std::uint32_t width, std::uint32_t height) {
+  Encoded bmp;
+  append(bmp, std::string("BM") + std::string(8, '\0'));
+  append_number(bmp, 54, 4);
+  append_number(bmp, 40, 4);
+  append_number(bmp, width, 4);
+  append_number(bmp, height, 4);
+  append_number(bmp, 1, 2);
+  append_number(bmp, 24, 2);
+  append(bmp, std::string(200, '\0'));
+  return bmp;
+}
+
+// A moving WebP that claims so many pixels, with a frame of 256 x 256.
+inline Encoded claiming_webp(std::uint32_t width, std::uint32_t height) {
+  const Encoded frame = webp_of_many_codes(300);
+  const auto size = static_cast<std::uint32_t>(frame.size() - 12);
+  Encoded webp;
+  append(webp, "RIFF");
+  append_number(webp, 4 + 18 + 24 + size, 4);
+  append(webp, "WEBPVP8X");
+  append_number(webp, 10, 4);
+  append_number(webp, 2, 4);
+  append_number(webp, width - 1, 3);
+  append_number(webp, height - 1, 3);
+  append(webp, "ANMF");
+  append_number(webp, 16 + size, 4);
+  append_number(webp, 0, 3);
+  append_number(webp, 0, 3);
+  append_number(webp, 255, 3);
+  append_number(webp, 255, 3);
+  append_number(webp, 0, 4);
+  webp.insert(webp.end(), frame.begin() + 12, frame.end());
+  return webp;
+}
+
 inline Encoded even_png(int width, int height, int colour, int depth, bool interlaced = false) {
   const int channels = colour == PNG_COLOR_TYPE_RGB_ALPHA ? 4
                        : colour == PNG_COLOR_TYPE_RGB     ? 3
@@ -122,6 +164,11 @@ inline std::vector<Encoded> claiming_pictures() {
     for (const auto& [width, height] :
          {std::pair{65500u, 65500u}, {65500u, 1u}, {1u, 65500u}, {8000u, 8000u}, {4000u, 3000u}})
       all.push_back(claiming_jpeg(width, height, way));
+  for (const auto& [width, height] :
+       {std::pair{0xffffffu, 0xffffffu}, {1u, 0xffffffu}, {8000u, 8000u}}) {
+    all.push_back(claiming_bmp(width, height));
+    all.push_back(claiming_webp(width, height));
+  }
   return all;
 }
 
@@ -143,6 +190,14 @@ inline std::vector<Encoded> large_pictures() {
   all.push_back(encode_jpeg(2200, 2000, progressive));
   all.push_back(encode_jpeg(3200, 2400));
   all.push_back(encode_jpeg(1200, 900, inked));
+  all.push_back(webp_of_many_codes(4096));
+#ifdef BATCHFLOW_WEBP
+  all.push_back(encode_webp(2000, 1500, true));
+#endif
+#ifdef BATCHFLOW_TIFF
+  all.push_back(encode_tiff(2000, 1500, 1500));
+#endif
+  if (Encoded avif = encode_avif(900, 700, {}); !avif.empty()) all.push_back(std::move(avif));
   Encoded cut = encode_jpeg(1600, 1200);
   cut.resize(cut.size() / 2);
   all.push_back(std::move(cut));

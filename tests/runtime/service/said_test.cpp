@@ -1,4 +1,5 @@
 // What a job is told of its data, and the bound of corrupt samples that it has of its own.
+#include "runtime/prepare/picture_kinds.h"
 #include "runtime/service/jobs/refusals.h"
 #include "tests/runtime/prepare/pictures.h"
 #include "tests/runtime/service/live.h"
@@ -127,16 +128,17 @@ TEST_CASE("a job is told how many files of which kind cannot be decoded") {
   Folder folder;
   service::NodeConfig config = config_in(folder.path());
   const auto root = folder.path() / "pictures";
-  write_pictures(root, 40, 8, ".BMP");
-  write_file(root / "a" / "0041.tiff", Encoded(9, std::byte{2}));
+  write_pictures(root, 40, 8, ".PPM");
+  write_file(root / "a" / "0041.pgm", Encoded(9, std::byte{2}));
   config.datasets.push_back({"pictures", root, "", "", 0, {}});
   const LiveService service(config);
   const Told told = run(config, "pictures", kSteps);
   CHECK(told.wrong == "");
   REQUIRE(told.of_data.size() == 1);
   CHECK(told.of_data.front() ==
-        "6 of 41 samples cannot be decoded: .bmp (5), .tiff (1); JPEG and PNG can. Another sample "
-        "stands in the place of each; convert them, or leave them out (docs/python.md)");
+        "6 of 41 samples cannot be decoded: .ppm (5), .pgm (1); " + prepare::decoded_kinds() +
+            " can. Another sample stands in the place of each; convert them, or leave them out "
+            "(docs/python.md)");
   CHECK(run(config, "pictures", "bytes").of_data.empty());
 }
 
@@ -162,8 +164,8 @@ TEST_CASE("files that are no pictures are served as bytes with a word, and to no
     CHECK(run(config, name, "bytes").of_data.empty());
     for (const char* pipeline : {kSteps, "imagenet-train"}) {
       const Told refused = run(config, name, pipeline);
-      CHECK_MESSAGE(has(refused.wrong, "'decode' is for pictures in JPEG and PNG, and dataset '" +
-                                           name + "' holds ." + name + " (20)"),
+      CHECK_MESSAGE(has(refused.wrong, "'decode' is for pictures in " + prepare::decoded_kinds() +
+                                           ", and dataset '" + name + "' holds ." + name + " (20)"),
                     refused.wrong);
     }
   }
