@@ -11,6 +11,7 @@ from .iterable import iterable_dataset
 from .library import NoServiceError, RefusedError, ServiceError
 from .loader import DataLoader
 from .local import LocalLoadingWarning
+from .mixing import CutMix, MixUp
 from .steps import NotTakable, step
 from .torchvision import NotMappable, Pipeline, from_torchvision
 from . import imports, installed
@@ -26,4 +27,5 @@ def __getattr__(name):
 
 __all__ = ["DataLoader", "Batch", "Ragged", "FILLER", "REPLACED", "REHEARSED", "ServiceError",
            "NoServiceError", "RefusedError", "LocalLoadingWarning", "Pipeline", "NotMappable",
-           "from_torchvision", "iterable_dataset", "imports", "step", "NotTakable"]
+           "from_torchvision", "iterable_dataset", "imports", "step", "NotTakable", "MixUp",
+           "CutMix"]

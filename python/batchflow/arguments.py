@@ -21,6 +21,7 @@ from .checks import check_collate_fn, check_like_torch, check_timeout, whole
 from .generator import Generator, check_generator
 from .image_folder import ImageFolder, is_image_folder
 from .library import ORDERS
+from .mixing import Mixing, check_mixing
 from .ranks import Rank, find_rank, launched
 from .torchvision import pipeline_name, pipeline_of
 
@@ -117,6 +118,7 @@ class Arguments:
     brought: Optional[ServedDataset]  # where the dataset is one of the script's own
     generator: Optional[Generator] = None  # where it decides the order
     say_stalls: bool = True
+    mixing: Optional[Mixing] = None
 
     def __getstate__(self) -> dict[str, Any]:
         # PyTorch's generators stay in their process; the seed goes along.
@@ -392,6 +394,7 @@ def read(given: dict[str, Any], brought: Optional[ServedDataset] = None) -> Argu
         raise ValueError("device: only collate_fn knows what it makes; move that in it, or in the "
                          "training loop")
     check_output(given["output"])
+    check_mixing(given["mixing"], given["batch_size"], given["output"])
     _check_device(given["device"])
     ahead = given["prefetch_factor"]
     arguments = Arguments(
@@ -430,7 +433,8 @@ def read(given: dict[str, Any], brought: Optional[ServedDataset] = None) -> Argu
         expected=expected,
         brought=brought,
         generator=generator,
-        say_stalls=bool(given["say_stalls"]))
+        say_stalls=bool(given["say_stalls"]),
+        mixing=given["mixing"])
     arguments.ranks()  # what is wrong is an error now, and not at the first batch
     if not arguments.is_split_over_ranks:
         _say_that_each_rank_gets_all()

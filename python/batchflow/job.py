@@ -21,6 +21,7 @@ from .alone import alone
 from .batch import Batch, BatchMaker, plain_sample, split
 from .brought_batches import BroughtBatches
 from .device_copies import DeviceCopies
+from .mixing import mix
 from .orders import Scores
 from .receipts import Receipts
 
@@ -44,6 +45,8 @@ class Job:
         if arguments.device is not None and self._output != "torch":
             raise ValueError(f"device={arguments.device!r} is for PyTorch's tensors, and these "
                              f"batches are {self._output}; import torch, or write output='torch'")
+        if arguments.mixing is not None and self._output != "torch":
+            raise ValueError("mixing is for PyTorch's tensors: import torch")
         if self._output in ("torch", "dlpack") and not arguments.copy:
             show_where_it_crashes()
         self.session = embedded.open_session(arguments, _options(arguments, name, state, epochs))
@@ -126,10 +129,15 @@ class Job:
         elif arguments.batch_size is None:
             result = plain_sample(batch, 0)
         if self._output == "torch":
+            mixes_there = arguments.mixing is not None and arguments.device is not None
+            if arguments.mixing is not None and not mixes_there:
+                result = mix(arguments.mixing, result, batch, arguments.shuffle_seed)
             if arguments.pin_memory:
                 result = pin(result)
             if arguments.device is not None:
                 result = self._to_device(result, arguments.device)
+            if arguments.mixing is not None and mixes_there:
+                result = mix(arguments.mixing, result, batch, arguments.shuffle_seed)
         return result
 
     def _to_device(self, batch: Any, device: str) -> Any:

@@ -69,7 +69,7 @@ class DataLoader(Attributes, Generic[_Given]):
                  target_workers: Any = "auto", copy: bool = False, output: str = "auto",
                  device: Any = None, split: Optional[Mapping[str, Any]] = None,
                  tokens: Optional[int] = None, receipts: Any = None, local: bool = False,
-                 say_stalls: bool = True, **aliases: Any):
+                 say_stalls: bool = True, mixing: Any = None, **aliases: Any):
         given = {name: value for name, value in locals().items()
                  if name not in ("self", "aliases", "__class__")}
         args.take_aliases(given, aliases)

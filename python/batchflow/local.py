@@ -48,7 +48,8 @@ _REFUSED = {
     "drawing": (None, "write a WeightedRandomSampler"),
     "rehearsed": (None, "write a batch_sampler"),
     "exemplars": (None, "write a batch_sampler"),
-    "receipts": (None, "only the service writes them")}
+    "receipts": (None, "only the service writes them"),
+    "mixing": (None, "call it in a collate_fn, as PyTorch does")}
 
 _SHOWN = tuple(name for name in (*_OF_TORCH, "dataset") if name != "shuffle")
 
