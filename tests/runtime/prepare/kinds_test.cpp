@@ -298,6 +298,38 @@ TEST_CASE("an AVIF with loss, a deep one and a moving one are near what they wer
   }
 }
 
+// Frames that are not shown take time to decode, and few bytes: here the only frame comes again.
+TEST_CASE("an AVIF of very many frames is refused before they are decoded") {
+  const Encoded avif = encode_avif(24, 18, {});
+  if (avif.empty()) return skipped("there is nothing here that encodes AVIF");
+  const auto find = [&](std::string_view name) {
+    for (std::size_t i = 0; i + 4 <= avif.size(); ++i)
+      if (std::memcmp(avif.data() + i, name.data(), 4) == 0) return i;
+    FAIL(name);
+    return std::size_t{0};
+  };
+  // The data is what the last box has. Its place and size are the last numbers of iloc.
+  const std::size_t data = find("mdat") + 4, bytes = avif.size() - data, iloc = find("iloc");
+  std::size_t size_at = 0;
+  for (std::size_t i = iloc; i < iloc + 60; ++i)
+    if (std::to_integer<std::size_t>(avif[i]) << 8 == (bytes & 0xff00) &&
+        (std::to_integer<std::size_t>(avif[i + 1])) == (bytes & 0xff) && bytes < 65536)
+      size_at = i - 2;
+  REQUIRE(size_at != 0);
+  for (const int times : {50, 150}) {
+    Encoded many = avif;
+    for (int i = 1; i < times; ++i)
+      many.insert(many.end(), avif.begin() + static_cast<std::ptrdiff_t>(data), avif.end());
+    put(many, size_at, __builtin_bswap32(static_cast<std::uint32_t>(bytes * times)), 4);
+    put(many, data - 8, __builtin_bswap32(static_cast<std::uint32_t>(bytes * times + 8)), 4);
+    const Result got = decode(many);
+    if (times > 100)
+      CHECK(got.problem == "more than 100 frames");
+    else
+      CHECK(got.pixels == decode(avif).pixels);
+  }
+}
+
 // libavif scales a frame to the size that the file claims.
 TEST_CASE("an AVIF whose header claims another size has that size, or is refused") {
   const Encoded avif = encode_avif(64, 48, {});
