@@ -139,7 +139,7 @@ class Loaded(Folder):
             folder = self.root / f"class{i % CLASSES}"
             folder.mkdir(parents=True, exist_ok=True)
             (folder / f"{i:03}.bmp").write_bytes(bmp(i))
-        self.daemon = Daemon(self.folder)
+        self.daemon = Daemon(self.folder, "--open-datasets")
         self.addCleanup(self.daemon.kill)
         os.environ["BATCHFLOW_SERVICE"] = self.daemon.socket
 

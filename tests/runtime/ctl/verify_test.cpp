@@ -52,7 +52,7 @@ TEST_CASE("pictures that do not decode are named, whatever they are called; othe
   data.write("dog/empty.png", "");
   data.write("dog/png-called.jpg", text_of(encode_png(make_pixels(9, 9, 3, 1), 9, 9, {})));
   data.write("dog/zeros.jpg", std::string(5000, '\0'));
-  data.write("dog/readable.gif", "GIF89a is not decoded here");
+  data.write("dog/readable.ppm", "P6 is not decoded here");
   VerifyOptions options;
   options.threads = 3;
   const VerifyReport report = verified(data, options);
