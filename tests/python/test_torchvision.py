@@ -318,6 +318,31 @@ class Pictures(Folder):
                     seen += 1
             self.assertEqual(seen, len(data))
 
+    def same_pictures_of_another_kind(self, ending, **options):
+        from PIL import Image
+        root = self.folder / ending
+        for i, path in enumerate(sorted(self.root.glob("*/*"))):
+            (root / path.parent.name).mkdir(parents=True, exist_ok=True)
+            Image.open(path).convert("RGB").save(root / path.parent.name / f"{i}.{ending}", **options)
+        data = datasets.ImageFolder(str(root), T.Compose([T.CenterCrop(60), T.PILToTensor()]))
+        try:
+            with batchflow.DataLoader(data, 5, service=self.daemon.socket) as loader:
+                served = [image.clone() for images, _ in loader for image in images]
+        except batchflow.RefusedError as refused:
+            self.assertIn("'decode' is for pictures in", str(refused))
+            self.skipTest(f"this build does not decode .{ending}")
+        self.assertEqual(len(served), 12)
+        self.assertTrue(all(torch.equal(one, data[i][0]) for i, one in enumerate(served)))
+
+    def test_the_same_pictures_in_bmp(self):
+        self.same_pictures_of_another_kind("bmp")
+
+    def test_the_same_pictures_in_webp(self):
+        self.same_pictures_of_another_kind("webp", quality=70)
+
+    def test_the_same_pictures_in_tiff(self):
+        self.same_pictures_of_another_kind("tif", compression="tiff_lzw")
+
     def test_a_data_set_of_which_the_service_finds_something_else_is_refused(self):
         self.addCleanup(os.chdir, os.getcwd())
         os.chdir(self.folder)
