@@ -199,7 +199,7 @@ def _reading(dataset: str, split: Optional[Mapping[str, Any]],
     return ",".join(parts)
 
 
-def _sampler(sampler: Any) -> tuple[dict[str, Any], Expected]:
+def meant_by(sampler: Any) -> tuple[dict[str, Any], Expected]:
     """The arguments that mean the same as a sampler of PyTorch, where it only decides the order."""
     kind = type(sampler).__name__
     drawn = orders.with_replacement(sampler)
@@ -227,6 +227,18 @@ def _sampler(sampler: Any) -> tuple[dict[str, Any], Expected]:
 
 def is_distributed(sampler: Any) -> bool:
     return type(sampler).__name__ in ("DistributedSampler", "StatefulDistributedSampler")
+
+
+def _is_whole(sampler: Any, batch_size: Any) -> bool:
+    """Whether PyTorch's last batch has all of its samples, with those that fill up a rank."""
+    return not sampler.drop_last and bool(batch_size) and sampler.num_samples % batch_size == 0
+
+
+def _say_how_ranks_take_turns(sampler: Any) -> None:
+    if not sampler.shuffle and sampler.num_replicas > 1:
+        say_once("a DistributedSampler that does not shuffle",
+                 "has ranks take turns by whole batches here, and by single samples in PyTorch: what "
+                 "is put back in order by ranks, as predictions, needs local=True")
 
 
 def _pipeline(pipeline: Any) -> Optional[str]:
@@ -375,8 +387,12 @@ def read(given: dict[str, Any], brought: Optional[ServedDataset] = None) -> Argu
         folder = ImageFolder(dataset, pipeline is None)
         dataset, pipeline = folder.root, folder.pipeline if pipeline is None else pipeline
     dataset, own_seed = _dataset(dataset), given["shuffle_seed"]
+    drop_last = bool(given["drop_last"])
     if given["sampler"] is not None:
-        meant, expected = _sampler(given["sampler"])
+        meant, expected = meant_by(given["sampler"])
+        if given["rank"] is None and is_distributed(given["sampler"]):
+            drop_last = drop_last and not _is_whole(given["sampler"], given["batch_size"])
+            _say_how_ranks_take_turns(given["sampler"])
         if brought is not None:
             expected.check(brought.samples)
         # In PyTorch a loader's generator says nothing to a sampler that has one.
@@ -406,7 +422,7 @@ def read(given: dict[str, Any], brought: Optional[ServedDataset] = None) -> Argu
         order_options=order_options,
         weights=orders.scores_of(given["sampler"]),
         shuffle_seed=None if seed is None else whole("shuffle_seed", seed, 0, 2**64 - 1),
-        drop_last=bool(given["drop_last"]),
+        drop_last=drop_last,
         timeout=given["timeout"],
         timeout_s=float(given["timeout"]) or DEFAULT_TIMEOUT_S,
         collate_fn=given["collate_fn"],
@@ -436,6 +452,6 @@ def read(given: dict[str, Any], brought: Optional[ServedDataset] = None) -> Argu
         say_stalls=bool(given["say_stalls"]),
         mixing=given["mixing"])
     arguments.ranks()  # what is wrong is an error now, and not at the first batch
-    if not arguments.is_split_over_ranks:
+    if not arguments.is_split_over_ranks and not (brought and brought.is_listed):
         _say_that_each_rank_gets_all()
     return arguments

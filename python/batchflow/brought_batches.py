@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable
 
-from .batch import Batch
+from .arguments import say
+from .batch import REPLACED, Batch
 from .served_dataset import ServedDataset
 from .step_dataset import put_together
 
@@ -25,9 +26,12 @@ class BroughtBatches:
         self._layout, self._is_plain = dataset.layout, dataset.is_plain
         self._output = output
         self._names = _names(self._layout)
+        self._kind, self._has_said = dataset.kind, False
 
     def finish(self, batch: Batch, arguments: "Arguments") -> Any:
         """What the script gets. Parts are copied out of their samples' bytes."""
+        if not self._has_said:
+            self._say_what_is_replaced(batch)
         if arguments.collate_fn is not None or arguments.batch_size is None:
             samples = [self._sample(values, arguments.collate_fn is None)
                        for values in zip(*self._columns(batch))]
@@ -48,6 +52,16 @@ class BroughtBatches:
         else:
             return fields
         return made
+
+    def _say_what_is_replaced(self, batch: Batch) -> None:
+        marks = batch.marks.tolist()
+        replaced = [key for key, mark in zip(batch.wanted_keys.tolist(), marks) if mark & REPLACED]
+        if replaced:
+            self._has_said = True
+            say(f"sample {replaced[0]} of {self._kind} could not be made, and another one stands for "
+                "it, as for each further one up to corrupt_ratio_max; the service's log says why. "
+                "With local=True the script loads the Dataset: samples may differ then, and what they "
+                "raise ends it")
 
     def mapped(self, batch: Any, function: Callable[[Any], Any]) -> Any:
         """A batch with its tensors mapped."""

@@ -7,8 +7,11 @@ from typing import Any, NamedTuple, Optional
 
 from .steps import NotTakable
 
-_BY_NAME = ("SequentialSampler", "RandomSampler", "WeightedRandomSampler", "DistributedSampler",
-            "StatefulDistributedSampler")  # what these mean is said elsewhere (arguments.py)
+_DISTRIBUTED = ("DistributedSampler", "StatefulDistributedSampler")
+# What these mean is said elsewhere (arguments.py).
+_BY_NAME = ("SequentialSampler", "RandomSampler", "WeightedRandomSampler", *_DISTRIBUTED)
+
+ORDERED_BY = ("sampler", "batch_sampler", "shuffle", "batch_size", "rank", "ranks")
 
 
 class Listed(NamedTuple):
@@ -22,14 +25,15 @@ class Listed(NamedTuple):
 def listed(given: dict[str, Any], samples: int) -> Listed:
     """Throws NotTakable for an order that only the script can make."""
     batches = given["batch_sampler"]
+    by_rank = given["rank"] is None and given["ranks"] is None  # else these say what a rank gets
     if batches is None:
-        return _of_sampler(given["sampler"], samples, {})
+        return _of_sampler(given["sampler"], samples, {}, by_rank)
     if given["sampler"] is not None or given["shuffle"] or given["batch_size"] != 1:
         raise NotTakable("batch_sampler is given beside batch_size, shuffle or sampler")
     if type(batches).__name__ == "BatchSampler":
         return _of_sampler(batches.sampler, samples, {
             "batch_sampler": None, "sampler": batches.sampler, "batch_size": batches.batch_size,
-            "drop_last": batches.drop_last})
+            "drop_last": batches.drop_last}, by_rank)
     if not isinstance(batches, (list, tuple)) or not batches:
         raise NotTakable(f"a {type(batches).__name__} says at each step what is in a batch")
     sizes = [len(batch) for batch in batches]
@@ -39,8 +43,11 @@ def listed(given: dict[str, Any], samples: int) -> Listed:
                     {"batch_sampler": None, "batch_size": sizes[0], "shuffle": False})
 
 
-def _of_sampler(sampler: Any, samples: int, meant: dict[str, Any]) -> Listed:
+def _of_sampler(sampler: Any, samples: int, meant: dict[str, Any], by_rank: bool) -> Listed:
     kind = type(sampler).__name__
+    if by_rank and kind in _DISTRIBUTED and not sampler.shuffle:
+        # What a rank gets by its number is put back in order by that number, as predictions are.
+        return _of_list(list(sampler), samples, {**meant, "sampler": None, "shuffle": False})
     if sampler is None or kind in _BY_NAME:
         return Listed(None, meant)
     if kind == "SubsetRandomSampler":

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Union
+from typing import Any, Optional, Union
 
+from .arguments import meant_by
+from .brought_order import listed
 from .image_folder import ImageFolder, is_folder
 from .served_dataset import ServedDataset
 from .steps import NotTakable
@@ -19,6 +21,23 @@ def is_dataset(thing: Any) -> bool:
 
 def is_iterable(dataset: Any) -> bool:
     return any(base.__name__ == "IterableDataset" for base in type(dataset).__mro__)
+
+
+def _why_not_in_order(given: dict[str, Any]) -> Optional[str]:
+    """Why the service cannot give a folder that it reads in the order of the script. Else the
+    arguments say what a batch_sampler means."""
+    try:
+        # Ranks of a folder take turns by batches, whatever its DistributedSampler says.
+        found = listed({**given, "ranks": "auto"}, len(given["dataset"]))
+        if found.indices is not None:
+            return "of a folder that it reads itself the service takes no list of samples"
+        sampler = found.meant.get("sampler", given["sampler"])
+        if sampler is not None:
+            meant_by(sampler)
+    except (NotTakable, ValueError) as problem:
+        return str(problem)
+    given.update(found.meant)
+    return None
 
 
 def served(given: dict[str, Any]) -> Union[ServedDataset, str, None]:
@@ -37,7 +56,7 @@ def served(given: dict[str, Any]) -> Union[ServedDataset, str, None]:
             ImageFolder(dataset, given["pipeline"] is None)
         except (TypeError, ValueError) as problem:
             return str(problem)
-        return None
+        return _why_not_in_order(given)
     if is_iterable(dataset):
         return "the service prepares samples in any order, and this one gives them in its own"
     part = getattr(dataset, "dataset", None)

@@ -21,9 +21,11 @@ import zlib
 from pathlib import Path
 from typing import Any, Iterable, NamedTuple, Optional
 
-from .brought_folder import alone_in, brought_folder, write_whole
-from .brought_order import listed
-from .step_dataset import ALIGNMENT, FORM, HEAD, PIECE, SHOWN_BYTES, is_plain, tensor_of, words
+from .brought_folder import alone_in, brought_folder, keep_longer, write_whole
+from .brought_order import ORDERED_BY, listed
+from .shown_here import shown_here
+from .step_dataset import (ALIGNMENT, FORM, HEAD, PIECE, SHOWN_BYTES, alike, is_plain, tensor_of,
+                           words)
 from .step_memory import memory_for
 from .step_probe import Failed, Probe
 from .step_worker import TYPES
@@ -33,7 +35,9 @@ _STATE_MOST = 4 << 30
 _SAMPLES_MOST = 1 << 31
 _ROW_MOST = 256 << 20
 _BUNDLE_MOST = 48 << 10
+_MAKES = "and the service makes arrays and numbers, and tuples, lists and dicts of these"
 _PROBED = 8  # samples
+_SEED = 1000
 _PROBE_S = 10.0  # no further sample is probed then
 _MIB = 1 << 20
 
@@ -106,6 +110,7 @@ class Packed:
         except Exception as problem:  # of many kinds, of the classes of the state
             raise NotTakable(f"it cannot be pickled ({problem})") from None
         self.pickle = out.getvalue()
+        self.shown: dict[str, Any] = {}
         if not self.packer.source_lines:
             self.packer.source_lines.append((_file_of(dataset), 1))
         self.packer.content.update(self.packer.own_modules())
@@ -115,14 +120,36 @@ class Packed:
         return (self.samples, zlib.crc32(self.pickle), len(self.pickle),
                 *(zlib.adler32(buffer) for buffer in self.buffers))
 
+    def show_here(self) -> None:
+        """Makes a sample in this process, of a copy of the Dataset: other processes do not have what
+        the script has set for itself, in its environment or in the variables of modules."""
+        self.shown = shown_here(self.pickle, self.buffers, _SEED)
+        if self.shown.get("problem"):
+            raise NotTakable(f"sample 0 has {self.shown['problem']}, {_MAKES}")
+
+    def check_shown(self, there: dict[str, Any]) -> None:
+        if "raised" in self.shown:
+            raise NotTakable(f"sample 0 raises {self.shown['raised']} in this script, and not in a "
+                             "confined process")
+        if alike(self.shown, there):
+            return
+        here, there_is = _shown(self.shown), _shown(there)
+        raise NotTakable(
+            (f"sample 0 is {here} in this script and {there_is} in a confined process"
+             if here != there_is else "sample 0 has other values in a confined process") +
+            ", which has nothing that the script has set outside of the Dataset (variables of modules "
+            "or of the environment, defaults of PyTorch); keep that in the Dataset")
+
     def take_digest(self) -> str:
-        """Names the Dataset: its code, its state, its length."""
+        """Names the Dataset: its code, its state, its length; and what these make of what they
+        read, as far as one sample shows it."""
         state = hashlib.sha256(f"{FORM} {sys.executable} ".encode())
         state.update(struct.pack("<QQ", self.samples, len(self.pickle)) + self.pickle)
         for buffer in self.buffers:
             state.update(struct.pack("<Q", buffer.nbytes))
             state.update(buffer)
         state.update(json.dumps(self.packer.content, sort_keys=True).encode())
+        state.update(self.shown.get("digest", "").encode())
         self.digest = state.hexdigest()[:40]
         return self.digest
 
@@ -174,6 +201,7 @@ class Tried(NamedTuple):
     layout: dict[str, Any]
     random: bool
     memory: int  # that its process takes
+    first: dict[str, Any]  # sample 0
 
 
 class ServedDataset:
@@ -184,12 +212,14 @@ class ServedDataset:
         if type(dataset).__name__ in _AT_HAND:
             raise NotTakable(f"a {type(dataset).__name__} is in its memory already, and has nothing "
                              "to be prepared")
-        self.dataset = dataset
+        self.dataset, self.kind = dataset, type(dataset).__name__
         packed = Packed(dataset)
         packed.check()
-        self._given = {name: given[name] for name in ("sampler", "batch_sampler", "shuffle", "batch_size")}
+        self._given = {name: given[name] for name in ORDERED_BY}
         indices, self.meant = listed(self._given, packed.samples)
+        self.is_listed = indices is not None
         self._order = _name_of(indices)
+        packed.show_here()
         self.digest = packed.take_digest()
         self.samples = packed.samples if indices is None else len(indices)
         self._checksum = packed.checksum()
@@ -202,8 +232,9 @@ class ServedDataset:
             found = _tried(packed, folder, tried)
             if not rows.exists():
                 write_whole(rows, _numpy_file(self.samples, indices))
+        packed.check_shown(found.first)
         for one in (state, tried, rows):
-            os.utime(one)
+            keep_longer(one)
         self.layout = found.layout
         self.path = str(rows)
         content = packed.packer.content
@@ -218,8 +249,8 @@ class ServedDataset:
             self.step["memory_measured"] = measured
 
     def pipeline(self) -> str:
-        kind = type(self.dataset).__name__ if self.dataset is not None else "Dataset"
-        return json.dumps({"kind": "pipeline", "name": f"dataset {kind}"[:60], "steps": [self.step]})
+        name = f"dataset {self.kind}"[:60]
+        return json.dumps({"kind": "pipeline", "name": name, "steps": [self.step]})
 
     def check_unchanged(self) -> None:
         """PyTorch reads a Dataset as it is now. Here it is as it was when the loader was made."""
@@ -279,20 +310,20 @@ def _try(packed: Packed, folder: Path) -> Tried:
         with Probe(step) as first, Probe(step) as second:
             first.wait()
             for index in wanted:
-                ahead[index] = first.show(index, 1000 + index)
+                ahead[index] = first.show(index, _SEED + index)
                 if time.monotonic() > until:
                     break
             second.wait()
             for index in reversed(list(ahead)):
                 other[index] = second.show(index, 5000 + index)
-                again[index] = second.show(index, 1000 + index)
+                again[index] = second.show(index, _SEED + index)
     except Failed as problem:
-        raise NotTakable(f"it does not run in a confined process: {problem}") from None
+        hint = "; it begins in /, so paths must be whole" if "FileNotFound" in str(problem) else ""
+        raise NotTakable(f"it does not run in a confined process: {problem}{hint}") from None
     for shown in (ahead, other, again):
         for index, one in shown.items():
             if "problem" in one:
-                raise NotTakable(f"sample {index} has {one['problem']}, and the service makes arrays "
-                                 "and numbers, and tuples, lists and dicts of these")
+                raise NotTakable(f"sample {index} has {one['problem']}, {_MAKES}")
             if one["layout"] != ahead[wanted[0]]["layout"]:
                 raise NotTakable(f"samples differ: {_shown(ahead[wanted[0]])}, and sample {index} "
                                  f"is {_shown(one)}")
@@ -305,7 +336,8 @@ def _try(packed: Packed, folder: Path) -> Tried:
     draws = any(one["drew"] for one in (*ahead.values(), *other.values()))
     differs = any(other[index]["digest"] != ahead[index]["digest"] for index in ahead)
     return Tried(layout, draws or differs,
-                 max(one["memory"] for shown in (ahead, other, again) for one in shown.values()))
+                 max(one["memory"] for shown in (ahead, other, again) for one in shown.values()),
+                 {name: ahead[0][name] for name in ("layout", "parts")})
 
 
 def _shown(one: dict[str, Any]) -> str:

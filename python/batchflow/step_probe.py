@@ -72,8 +72,10 @@ class Probe:
         moved = [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, 16)
                  for one in (theirs, areas, bundle, says)]
         try:
+            # In the folder in which a service begins: a relative path would lead elsewhere there.
             self._process = os.posix_spawn(
-                worker, [str(worker), step["at"], step["interpreter"]],
+                "/bin/sh", ["sh", "-c", 'cd / && exec "$@"', "sh", str(worker), step["at"],
+                            step["interpreter"]],
                 {**given, "PYTHONPATH": step["package"], "PYTHONDONTWRITEBYTECODE": "1",
                  "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
                  "BATCHFLOW_STEP_TIMEOUT_S": str(_SAMPLE_S)},

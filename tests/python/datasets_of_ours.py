@@ -125,7 +125,8 @@ class Writes(Rows):
 
 class Slow(Rows):
     def __getitem__(self, index):
-        time.sleep(30)
+        time.sleep(11)
+        return super().__getitem__(index)
 
 
 class Numbers(Rows):
@@ -134,3 +135,41 @@ class Numbers(Rows):
     def __getitem__(self, index):
         return (index, index / 3, index % 2 == 0, np.float32(index), np.int16(index),
                 np.full(3, index % 250, dtype=np.uint8), np.array([True, index % 3 == 0]))
+
+
+FACTOR = 0
+
+
+class Elsewhere(Rows):
+    """It uses what stands outside of it."""
+
+    def __getitem__(self, index):
+        return np.full(int(os.environ.get("BATCHFLOW_TEST_SIDE", 3)), FACTOR)
+
+
+class DefaultType(Rows):
+    def __getitem__(self, index):
+        import torch
+        return torch.zeros(2)
+
+
+class InFile:
+    def __init__(self, file):
+        self.file = file
+
+    def __len__(self):
+        return 10
+
+    def __getitem__(self, index):
+        return np.load(self.file)[index]
+
+
+class Numbered:
+    def __init__(self, samples):
+        self.samples = samples
+
+    def __len__(self):
+        return self.samples
+
+    def __getitem__(self, index):
+        return np.array([index])
