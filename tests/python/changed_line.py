@@ -1,0 +1,123 @@
+"""Runs training scripts as they are and with one changed line, and compares what they print."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections import Counter
+
+from support import HERE, Daemon, Folder
+
+LINE = "from torch.utils.data import DataLoader\n"
+OURS = "from batchflow import DataLoader\n"
+SERVED, LOCAL = "DataLoader", "LocalDataLoader"
+SHUFFLED = ("train", "test", "drawn")  # the other lists of batches have one order
+
+
+def free_port():
+    with socket.socket() as asking:
+        asking.bind(("127.0.0.1", 0))
+        return asking.getsockname()[1]
+
+
+def flat(batches):
+    return [sample for batch in batches for sample in batch]
+
+
+def counted(samples):
+    return Counter(json.dumps(sample) for sample, _ in samples)
+
+
+class ChangedLine(Folder):
+    def setUp(self):
+        super().setUp()
+        self.root = self.folder / "data"
+        self.root.mkdir()
+        daemon = Daemon(self.folder, "--open-datasets", "--workers", "2", memory="2gib")
+        self.addCleanup(daemon.kill)
+        os.environ["BATCHFLOW_SERVICE"] = daemon.socket
+
+    def printed(self, script, text, ranks):
+        """What each rank of a script prints, an object a line; and what it says on stderr."""
+        file = self.folder / script
+        file.write_text(text)
+        env = dict(os.environ)
+        if ranks > 1:
+            env.update(WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()),
+                       GLOO_SOCKET_IFNAME="lo")
+        running = []
+        for rank in range(ranks):
+            out, err = (open(f"{file}.{rank}.{name}", "w+") for name in ("out", "err"))
+            self.addCleanup(out.close)
+            self.addCleanup(err.close)
+            if ranks > 1:
+                env["RANK"] = env["LOCAL_RANK"] = str(rank)
+            running.append((subprocess.Popen([sys.executable, str(file), str(self.root)], env=env,
+                                             stdout=out, stderr=err), out, err))
+            self.addCleanup(running[-1][0].kill)
+        printed, said = [], ""
+        for process, out, err in running:
+            code = process.wait(250)
+            for one in (out, err):
+                one.seek(0)
+            said += err.read()
+            self.assertEqual(code, 0, said[-3000:])
+            printed.append([json.loads(line) for line in out])
+        return printed, said
+
+    def check(self, script, loaders, ranks=1, **how):
+        """`loaders`: their classes, in turn, with the changed line."""
+        text = (HERE / "scripts" / script).read_text()
+        self.assertEqual(text.count(LINE), 1)
+        theirs, _ = self.printed(script, text, ranks)
+        ours, said = self.printed(script, text.replace(LINE, OURS), ranks)
+        for given, expected in zip(ours, theirs):
+            self.assertEqual(expected.pop()["loaders"], [SERVED] * len(loaders))
+            self.assertEqual(given.pop()["loaders"], loaders, said)
+            self.assertEqual([list(one) for one in given], [list(one) for one in expected])
+        if set(loaders) == {LOCAL}:  # to the last bit
+            self.assertEqual(ours, theirs)
+            self.assertIn("is loaded by this script's own workers, as PyTorch would", said)
+        else:
+            self.check_lines(ours, theirs, **how)
+        return said
+
+    def check_lines(self, ours, theirs, within=0.1, **how):
+        """`within`: how far accuracies may be from each other, as the orders are."""
+        for given, expected in zip(ours, theirs):
+            for line, other in zip(given, expected):
+                for name, value in line.items():
+                    if name in SHUFFLED:
+                        self.assertEqual([len(batch) for batch in value],
+                                         [len(batch) for batch in other[name]])
+                    elif name in ("accuracy", "minority"):
+                        self.assertLessEqual(abs(value - other[name]), within, (line, other))
+                    else:
+                        self.assertEqual(value, other[name], name)
+        for name in SHUFFLED:
+            epochs = [[[sample for rank in lines for sample in flat(rank[at][name])]
+                       for lines in (ours, theirs)]
+                      for at, line in enumerate(theirs[0]) if name in line]
+            for given, expected in epochs:
+                self.check_samples(given, expected, len(ours), draws=name == "drawn", **how)
+            for (one, _), (other, _) in zip(epochs, epochs[1:]):
+                self.assertNotEqual(one, other)  # each epoch has an order of its own
+
+    def check_samples(self, given, expected, ranks, draws, drops=False, samples=None):
+        """Each with its label, and as often as in the script as it is. `drops`: an epoch leaves some
+        out; `samples`: all of them, where some are left out or drawn."""
+        labels = {json.dumps(sample): label for sample, label in samples or expected}
+        for sample, label in given:
+            self.assertEqual(labels.get(json.dumps(sample), label), label)
+        if samples is not None:
+            self.assertLessEqual({json.dumps(sample) for sample, _ in given}, set(labels))
+        if draws:
+            return
+        often = Counter(counted(given).values())
+        if drops or ranks > 1:  # ranks get equal counts: some samples come twice
+            self.assertLessEqual(len(given) - len(counted(given)), ranks - 1, often)
+        if not drops and ranks > 1:
+            self.assertEqual(set(counted(given)), set(counted(expected)))
+        if not drops and ranks == 1:
+            self.assertEqual(sorted(given), sorted(expected))
