@@ -40,6 +40,11 @@ PREFETCH_MOST = 545
 _UNITS = {"": 1, **{prefix + "b": 1000**i for i, prefix in enumerate(["", "k", "m", "g", "t"])},
           **{prefix + "ib": 1024**i for i, prefix in enumerate(["k", "m", "g", "t"], 1)}}
 _said: set[str] = set()
+# By their modules: frameworks that split the loader of a script over ranks.
+_SPLIT_PYTORCHS = {
+    "accelerate": "since Accelerate's prepare() splits none but PyTorch's own loader",
+    "lightning.pytorch": "since Lightning splits none but PyTorch's own loader",
+    "pytorch_lightning": "since Lightning splits none but PyTorch's own loader"}
 
 
 def say_once(what: str, why: str) -> None:
@@ -303,9 +308,11 @@ def _say_that_each_rank_gets_all() -> None:
         ranks = launched()
     except ValueError:
         return
+    splits = [words for module, words in _SPLIT_PYTORCHS.items() if module in sys.modules]
     if ranks.world_size > 1:
         say_once("without a DistributedSampler", f"each of the {ranks.world_size} ranks gets all "
-                 "samples, as in PyTorch; write ranks='auto' for a part in each, as it was before")
+                 f"samples, {splits[0] if splits else 'as in PyTorch'}; write ranks='auto' for a part "
+                 "in each")
 
 
 def _ratio(name: str, value: Any) -> Optional[float]:

@@ -341,4 +341,5 @@ def _try(packed: Packed, folder: Path) -> Tried:
 
 
 def _shown(one: dict[str, Any]) -> str:
-    return ", ".join(words(part) for part in one["layout"]["parts"])
+    parts = [words(part) for part in one["layout"]["parts"]]
+    return ", ".join(parts if len(parts) < 7 else [*parts[:5], f"{len(parts) - 5} more"])

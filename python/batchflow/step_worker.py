@@ -8,11 +8,13 @@ little more than the function itself; but for a Dataset, step_dataset.py.
 from __future__ import annotations
 
 import __future__
+import builtins
 import ctypes
 import ctypes.util
 import glob
 import importlib
 import importlib.util
+import io
 import json
 import os
 import struct
@@ -68,11 +70,31 @@ def find_library(name: str) -> Optional[str]:
     return None
 
 
+_open, _os_open = open, os.open
+
+
+def open_null_too(file: Any, mode: str = "r", *arguments: Any, **named: Any) -> Any:
+    """Replaces open(). Libraries, as dill, which torch.utils.data imports, open /dev/null for writing
+    to see of what types files are; the sandbox allows no file to be opened for that."""
+    if file == os.devnull and not set(mode) <= set("rbtU"):
+        file = _os_open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    return _open(file, mode, *arguments, **named)
+
+
+def os_open_null_too(path: Any, flags: int, *arguments: Any, **named: Any) -> int:
+    """Replaces os.open() likewise."""
+    if path == os.devnull:
+        flags = os.O_RDONLY | os.O_CLOEXEC
+    return _os_open(path, flags, *arguments, **named)
+
+
 def prepare_imports() -> None:
     """Libraries look for other libraries and for a folder of temporary files when they are
     imported. Python would start programs and write files for that, which the sandbox forbids."""
     ctypes.util.find_library = find_library
     tempfile.tempdir = "/tmp"
+    builtins.open = io.open = open_null_too
+    os.open = os_open_null_too
 
 
 def show_package() -> None:

@@ -59,6 +59,10 @@ class OutsideOfTheDataset(Served):
             loaders.append(batchflow.DataLoader(ours.InFile(file), 10, output="numpy"))
             self.assertEqual(next(iter(loaders[-1]))[9].tolist(), [first + 18, first + 19])
 
+    def test_what_opens_null_to_look_at_it_is_served(self):
+        loader = batchflow.DataLoader(ours.LooksAtFiles(), output="numpy")
+        self.assertEqual(next(iter(loader)).tolist(), [[6, 13, 14, 14]])
+
     def test_the_script_draws_on_as_before(self):
         random.seed(1)
         np.random.seed(1)
