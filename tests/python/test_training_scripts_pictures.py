@@ -29,7 +29,7 @@ class Pictures(ChangedLine):
         self.assertIn("samples differ: ", said)
 
     def test_segmentation_in_two_ranks(self):
-        for part, count in (("train", 31), ("val", 9)):
+        for part, count in (("train", 95), ("val", 9)):
             for i in range(count):
                 mask = np.zeros((16, 16), np.uint8)
                 mask[i % 5:i % 5 + 9, i % 3 + 2:i % 3 + 8] = 1
@@ -38,7 +38,7 @@ class Pictures(ChangedLine):
                     (self.root / part / folder).mkdir(parents=True, exist_ok=True)
                     Image.fromarray(one).save(self.root / part / folder / f"{i:02}.png")
         self.check("segmentation.py", [SERVED, SERVED], ranks=2, drops=True,
-                   samples=[[i, True] for i in range(31)])
+                   samples=[[i, True] for i in range(95)])
 
     def test_repeated_augmentation_in_two_ranks(self):
         write_pictures(self.root / "train", 43)
