@@ -2,6 +2,7 @@
 
 import os
 import random
+import sys
 import unittest
 import warnings
 from pathlib import Path
@@ -110,6 +111,17 @@ class Ranks(Served):
                     [one.tolist() for one in kind(dataset, 4, sampler=sampler)]
                     for kind in (torch_data.DataLoader, batchflow.DataLoader))
                 self.assertEqual(given, theirs)
+
+    def test_what_a_framework_does_not_split_is_said(self):
+        from batchflow import arguments
+        os.environ.update(RANK="0", WORLD_SIZE="2")
+        self.addCleanup(sys.modules.pop, "accelerate", None)
+        for words in ("as in PyTorch", r"since Accelerate's prepare\(\) splits none but PyTorch's own"):
+            arguments._said.clear()
+            with self.assertWarnsRegex(UserWarning, f"each of the 2 ranks gets all samples, {words}.*; "
+                                       "write ranks='auto'"):
+                batchflow.DataLoader("rows", 8)
+            sys.modules["accelerate"] = type(sys)("accelerate")
 
     def test_ranks_drop_a_last_batch_where_pytorch_does(self):
         from batchflow import arguments
