@@ -83,7 +83,7 @@ class SamplesSum(Structure):
 class Times(Structure):
     _fields_ = [("struct_size", c_size_t), ("wait_s", c_double), ("between_s", c_double),
                 ("batches", c_uint64), ("samples", c_uint64), ("copied", c_uint64),
-                ("reconnects", c_uint64)]
+                ("reconnects", c_uint64), ("replaced", c_uint64)]
 
 
 # A loader is an opaque pointer.

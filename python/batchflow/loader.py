@@ -375,7 +375,7 @@ class DataLoader(Attributes, Generic[_Given]):
     @alone
     def times(self) -> dict[str, float]:
         """wait_s (waiting for batches), between_s (the loop's own time), batches, samples, copied,
-        reconnects."""
+        reconnects, replaced (samples that stood for corrupt ones)."""
         return self._opened().session.times()
 
     @property

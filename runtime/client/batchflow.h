@@ -226,6 +226,7 @@ typedef struct bf_loader_times { /* of this loader so far */
   uint64_t samples;
   uint64_t copied;
   uint64_t reconnects;
+  uint64_t replaced; /* samples that stood for corrupt ones */
 } bf_loader_times;
 #define BF_LOADER_TIMES_INIT BF_INIT(bf_loader_times)
 

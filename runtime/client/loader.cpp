@@ -327,6 +327,9 @@ bf_status Loader::given(bf_batch& batch, std::unique_ptr<HeldBatch> held) {
   batch.rehearsed = record.rehearsed;
   batch.repeats = record.repeats;
   samples_ += record.samples;
+  replaced_ += static_cast<std::uint64_t>(
+      std::count_if(batch.marks, batch.marks + batch.samples,
+                    [](std::uint8_t marks) { return (marks & batch::kReplaced) != 0; }));
   copied_ += batch.copied ? 1 : 0;
   return BF_OK;
 }
@@ -561,6 +564,7 @@ void Loader::times(bf_loader_times& out) const {
   out.samples = samples_;
   out.copied = copied_;
   out.reconnects = reconnects_;
+  out.replaced = replaced_;
 }
 
 }  // namespace batchflow::client

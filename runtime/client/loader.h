@@ -130,6 +130,7 @@ class Loader {
   std::uint64_t samples_ = 0;
   std::uint64_t copied_ = 0;
   std::uint64_t reconnects_ = 0;
+  std::uint64_t replaced_ = 0;
   std::string state_;
   JobReports reports_;
   bool has_requested_ = false;  // batches, from the service of this session

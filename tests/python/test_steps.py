@@ -8,12 +8,14 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
+import time
 import unittest
 from pathlib import Path
 
 import batchflow
 from batchflow import steps
-from support import HERE, Served, needs, value_at, wait_until
+from support import HERE, Served, needs, value_at, wait_until, write_rows
 
 try:
     import numpy as np
@@ -40,6 +42,50 @@ def noisy(rows, rng):
 
 def steps_told(daemon):
     return {one["step"]: one for one in daemon.status()["plugins"]}
+
+
+CALLS = []
+
+
+@batchflow.step
+def slow_to_begin(rows):
+    if not CALLS:
+        time.sleep(1)
+        CALLS.append(1)
+    return rows
+
+
+@needs("numpy")
+class Replaced(Served):
+    """Two ranks of a job, and a dataset that is written anew while the first one's pipeline is set up."""
+
+    MEMORY = "640mib"
+
+    @property
+    def ARGUMENTS(self):
+        node = self.folder / "node.yaml"
+        node.write_text("{kind: node, workers: 2, steps: {timeout: 5s, memory: 40mib}}")
+        return ("--config", str(node), "--open-datasets")
+
+    def test_ranks_meet_at_what_is_there_now(self):
+        rows = self.folder / "own"
+        rows.mkdir()
+        write_rows(rows / "rows.npy", 400)
+        found = [[], []]
+
+        def train(rank):
+            with batchflow.DataLoader(str(rows), 20, True, pipeline=[slow_to_begin], job_name="twins",
+                                      rank=rank, world_size=2, shuffle_seed=1, epochs=1,
+                                      timeout=30) as loader:
+                for batch in loader:
+                    found[rank] += self.own_keys(batch)
+        first = threading.Thread(target=train, args=(0,))
+        first.start()
+        time.sleep(0.5)
+        os.utime(rows / "rows.npy", (1, 1))
+        train(1)
+        first.join(60)
+        self.assertEqual(sorted(found[0] + found[1]), list(range(400)))
 
 
 @needs("numpy")
@@ -167,6 +213,8 @@ class Steps(Served):
                 self.assertEqual(done.stdout.split(" ", 3)[:2], ["True", str(self.ROWS - 2)],
                                  done.stderr)
                 self.assertIn("[7, 77]", done.stdout)
+                self.assertIn("2 corrupt samples had others in their place up to the end of epoch 0",
+                              done.stderr)
                 said = self.daemon.log.read_text()
                 self.assertIn(words, said)
                 self.assertIn("sample 77 (rows.npy:77): step 'work' of ", said)

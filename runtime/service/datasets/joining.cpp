@@ -143,6 +143,9 @@ void Joining::join(Peer& connection, const protocol::JoinRequest& request, Serve
     if (!one) return;
     ServedDataset& its = datasets_.dataset(id);
     const std::string* const failed = pipelines_.refusal(name, id);
+    if (is_brought && (its.removed || !its.index))
+      return refuse(*one, kNotYet,
+                    fmt::format("dataset '{}' was replaced meanwhile; ask again", its.name));
     // A pipeline that was brought is known by its text now.
     if (is_brought && !failed) return join(*one, request, its);
     ServedPipeline* const made = is_brought ? nullptr : datasets_.find(name, id);

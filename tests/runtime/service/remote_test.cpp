@@ -88,7 +88,9 @@ TEST_CASE("a remote job's function in Python is refused, though the service's us
       R"({"kind": "pipeline", "name": "x", "steps": [{"python": "{}", "interpreter": "/bin/sh",)"
       R"( "package": "/tmp", "at": "x.py:1", "places": "[]"}]})";
   const std::string wrong = run_job(plan).wrong;
-  CHECK_MESSAGE(wrong.find("must be that user's job, of a machine of the service") != std::string::npos, wrong);
+  CHECK_MESSAGE(
+      wrong.find("must be that user's job, of a machine of the service") != std::string::npos,
+      wrong);
 }
 
 TEST_CASE("a remote job gets each sample once, with its own bytes, in every order") {
