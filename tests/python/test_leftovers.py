@@ -4,6 +4,7 @@ import os
 import signal
 import time
 import unittest
+from contextlib import suppress
 from pathlib import Path
 
 from support import status, wait_until
@@ -25,8 +26,9 @@ class Counted:
         process = node.process.pid
         self.links = {}
         for one in os.listdir(f"/proc/{process}/fd"):
-            kind = os.readlink(f"/proc/{process}/fd/{one}").split(":")[0]
-            self.links[kind] = self.links.get(kind, 0) + 1
+            with suppress(FileNotFoundError):  # it was closed since
+                kind = os.readlink(f"/proc/{process}/fd/{one}").split(":")[0]
+                self.links[kind] = self.links.get(kind, 0) + 1
         self.descriptors = len(os.listdir(f"/proc/{process}/fd"))
         self.threads = len(os.listdir(f"/proc/{process}/task"))
         self.rss = resident_mib(process)
