@@ -35,7 +35,7 @@ class ChosenEpoch {
 
   std::uint32_t epoch() const { return epoch_; }
   std::uint64_t samples() const { return samples_; }
-  // How many samples blocks have taken. Their places in the epoch will not change.
+  // How many samples blocks have taken. Their indices in the epoch will not change.
   std::uint64_t taken() const { return before_ + taken_.size(); }
 
   struct Candidate {

@@ -1,7 +1,7 @@
-// What a policy of the engine and the one that decides for it in another process say to each other.
+// The messages between a proxy in the engine and the policy that decides for it in another process.
 //
-// A call is a CallHeader and what the kind of call needs. Calls that are told have no answer. An
-// answer begins with a Standing, where the kind has one. Both sides are of one build.
+// A call is a CallHeader and what the kind of call needs. Some calls are answered, others are not.
+// An answer begins with a Standing, where the kind has one. Both sides are of one build.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ enum class CallKind : std::uint8_t {
   play,  // of an eviction policy: requests that follow each other, answered with Plays
   victim,
   read_early,
-  // Told.
-  undo,  // of the plays that were answered last: the last ones did not happen
+  // Not answered.
+  undo,  // the last of the plays that were answered last did not happen
   hit,
   inserted,
   removed,
@@ -66,7 +66,7 @@ struct MakeCall {
   Tier tier = Tier::dram;
 };
 
-// What a policy would answer now to what it is asked all the time.
+// The answers of a policy to the questions that the engine asks all the time, as they are now.
 struct Standing {
   std::int64_t ask_again = kNever.time_since_epoch().count();
   std::uint32_t blocks_to_choose_from = 0;
@@ -84,12 +84,12 @@ struct Play {
   // Flags, as another process writes them.
   std::uint8_t hit = 0;
   std::uint8_t inserted = 0;
-  std::uint8_t brought_back = 0;  // it was known to be pinned, and is as any other from now on
+  std::uint8_t brought_back = 0;  // the item was taken to be pinned, and is not from now on
 };
-// An answer that is longer ends early.
+// Plays beyond that are left out of an answer.
 inline constexpr std::size_t kPlayBytesMost = std::size_t{256} << 10;
 
-// Blocks must be somewhere, so all are let in.
+// A block needs a slot while it is prepared, so a share of blocks admits all.
 constexpr bool lets_all_in(Form form) {
   return form == Form::prepared;
 }
@@ -103,11 +103,11 @@ struct UndoCall {
 class Answering {
  public:
   virtual ~Answering() = default;
-  // A number for a new policy. What is told to and asked of others before it stays as it is.
+  // A number for a new policy. Calls of other policies keep their meaning.
   virtual std::uint32_t new_instance() = 0;
   virtual void tell(std::span<const std::byte> call) = 0;
-  // The answer stays until the next call. None: there is no answer, and will be none for this
-  // instance. `recorded`: what is decided depends on it.
+  // The answer is valid until the next call. None: this instance answers no more.
+  // `recorded`: a decision depends on the answer, so a replay needs it.
   virtual std::optional<std::span<const std::byte>> ask(std::span<const std::byte> call,
                                                         bool recorded) = 0;
   // An answer was against the rules.

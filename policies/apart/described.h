@@ -17,9 +17,9 @@ namespace batchflow::apart {
 // For as long as anything may name them.
 class Described {
  public:
-  // As `describe` wrote it. `answering` answers for all of them, and outlives this. `from` is what
-  // they are from, whatever the description says; empty: it may say so. Throws ConfigError: the
-  // description is none.
+  // `description`: as `describe` wrote it. `answering` answers for all policies, and outlives this.
+  // `from` names the plugin; empty: the description names it. Throws ConfigError if that is no
+  // description.
   Described(std::span<const std::byte> description, Answering& answering, std::string from = {});
   Described(const Described&) = delete;
   ~Described();

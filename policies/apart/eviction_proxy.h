@@ -1,8 +1,8 @@
-// The proxy of an eviction policy. The engine asks such a policy often, of one sample after the
-// other. So the proxy asks for all requests that a block is about to make at once, and the other
-// side plays them through as the share will (Play). Where the share then goes another way, because
-// what was named is in use, the plays that did not happen are undone, and the rest is asked for
-// again.
+// The proxy of an eviction policy. The engine asks such a policy often, about one sample after the
+// other. So the proxy asks at once about all requests that a block is about to make, and the other
+// side answers with a Play for each: what the share will do. The share may do something else, since
+// a victim that was named is in use. Then the proxy has the plays that did not happen undone, and
+// asks about the rest again.
 #pragma once
 
 #include <cstddef>
@@ -37,14 +37,14 @@ class EvictionProxy final : public Proxy<engine::EvictionPolicy> {
   engine::EarlyRead read_early(const engine::Access& access) override;
 
  private:
-  // The play of a request that is made now. Those before it may have been left out if they changed
-  // nothing that is kept. Null: there is none, or a play in front of it did not happen.
+  // The play of a request that is made now. The share may have left out plays before it that
+  // change nothing. Null: there is no play, or one before it that changes something did not happen.
   const Play* next_play(ItemId item);
   static bool changes_something(const Play& play);
   void end_play();
   // Whether a play that is still to happen names the item.
   bool is_played(ItemId item) const;
-  // What was played, and did not happen, is undone.
+  // Has the other side undo the plays that did not happen.
   void undo();
   // Asks for the plays from this request on.
   const Play* play_from(const engine::Access& access);

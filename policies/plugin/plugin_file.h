@@ -25,7 +25,7 @@ struct Footer {
   std::vector<std::string> policies;  // `kind=name`, `preset=name`
 };
 
-// A copy of the file, which nobody can change any more: what is hashed is what is loaded, and a
+// A copy of the file, which cannot be changed any more: what is hashed is what is loaded, and a
 // file that is built anew while it is in use hurts nothing.
 class PluginFile {
  public:

@@ -1,4 +1,4 @@
-"""The folder of what scripts bring: states of Datasets, and what was found out by a try."""
+"""The folder of what scripts bring: states of Datasets, and what trials have shown."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ ORDERED_BY = ("sampler", "batch_sampler", "shuffle", "batch_size", "rank", "rank
 
 class Listed(NamedTuple):
     """`indices`: of the Dataset, an array in the order of the sampler; None: it goes over all of
-    them. `meant`: the arguments that stand in the place of sampler and batch_sampler."""
+    them. `meant`: the arguments that replace sampler and batch_sampler."""
 
     indices: Optional[Any]
     meant: dict[str, Any]

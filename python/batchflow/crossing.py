@@ -69,8 +69,8 @@ _ends: dict[Any, _End] = {}  # of batches that are held; a weak reference must l
 
 
 def hold_until(handle: int, release: Callable[[Any, int], None]) -> Any:
-    """An object with whose end `release(None, handle)` is called, a function of C, without a line of
-    Python (Crossing.hold)."""
+    """An object. When it ends, `release(None, handle)` is called, which is a function of C: no line of
+    Python runs then (Crossing.hold)."""
     return _Held(handle, release)
 
 

@@ -1,4 +1,4 @@
-"""A DataLoader whose dataset this script loads itself, as PyTorch does.
+"""A DataLoader for a Dataset that this script loads itself, as PyTorch does.
 
 The service reads files. A Dataset in Python that it cannot take is loaded here: by PyTorch's own
 DataLoader, so that every batch is the one that PyTorch would give; where there is no PyTorch, by

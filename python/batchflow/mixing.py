@@ -1,4 +1,4 @@
-"""MixUp and CutMix: what is done to a batch as a whole, behind the service.
+"""MixUp and CutMix: what a loader does to a batch as a whole, after the service has made it.
 
 Their draws follow from the job's seed, the epoch and the samples of the batch. So a job that goes
 on from its state mixes each batch as it would have done.

@@ -1,4 +1,4 @@
-"""A dataset of Ray Data whose rows BatchFlow reads and prepares (docs/ray.md).
+"""A dataset of Ray Data, with rows that BatchFlow reads and prepares (docs/ray.md).
 
     rows = ray.data.read_datasource(batchflow.ray_data.BatchFlowDatasource("imagenet"))
 """

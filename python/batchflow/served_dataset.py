@@ -90,7 +90,7 @@ class _StatePickler(pickle.Pickler):
 
 
 class Packed:
-    """A Dataset without what is only found out by a try. Throws NotTakable."""
+    """The code and the state of a Dataset; a trial shows the rest. Throws NotTakable."""
 
     def __init__(self, dataset: Any):
         self.samples = operator.index(len(dataset))
@@ -141,8 +141,8 @@ class Packed:
             "or of the environment, defaults of PyTorch); keep that in the Dataset")
 
     def take_digest(self) -> str:
-        """Names the Dataset: its code, its state, its length; and what these make of what they
-        read, as far as one sample shows it."""
+        """Names the Dataset by its code, its state and its length, and by sample 0, which shows
+        something of the files that it reads."""
         state = hashlib.sha256(f"{FORM} {sys.executable} ".encode())
         state.update(struct.pack("<QQ", self.samples, len(self.pickle)) + self.pickle)
         for buffer in self.buffers:
@@ -196,7 +196,7 @@ def _file_of(dataset: Any) -> str:
 
 
 class Tried(NamedTuple):
-    """What was found out of some samples."""
+    """What a trial of some samples has shown."""
 
     layout: dict[str, Any]
     random: bool
@@ -206,7 +206,7 @@ class Tried(NamedTuple):
 
 class ServedDataset:
     """A Dataset as the service loads it. Throws NotTakable, with the reason, for one that has to be
-    loaded here. `meant`: arguments of the DataLoader that stand in the place of those given."""
+    loaded here. `meant`: arguments of the DataLoader that replace those given."""
 
     def __init__(self, dataset: Any, given: dict[str, Any]):
         if type(dataset).__name__ in _AT_HAND:
@@ -269,7 +269,7 @@ class ServedDataset:
 
 
 def _name_of(indices: Any) -> str:
-    """Of a part of the samples, or of another order of them."""
+    """Names a part of the samples, or another order of them; empty: it is the whole Dataset."""
     return "" if indices is None else f"-{hashlib.sha256(indices.tobytes()).hexdigest()[:20]}"
 
 
@@ -286,7 +286,7 @@ def _numpy_file(samples: int, indices: Any) -> Iterable[bytes]:
         yield numpy.arange(first, min(samples, first + _MIB), dtype="<i8").tobytes()
 
 
-# --------------------------------------------------------------------------------------- tries --
+# -------------------------------------------------------------------------------------- trials --
 
 def _tried(packed: Packed, folder: Path, kept: Path) -> Tried:
     try:

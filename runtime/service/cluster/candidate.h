@@ -1,5 +1,5 @@
-// A node that may coordinate its cluster: it does, or it is an agent of the node that does. Which
-// it is, the folder says that all candidates share (terms.h).
+// A node that may coordinate its cluster. It is the coordinator, or an agent of the coordinator:
+// the folder that all candidates share says which (terms.h).
 #pragma once
 
 #include <functional>
