@@ -11,7 +11,7 @@ namespace {
 
 // Stored samples, and beside them the blocks that a loader prepares ahead.
 constexpr std::string_view kStoredSamples = "encoded-first:forms=encoded+prepared";
-// A page cache, which nobody plans: any of them leaves.
+// A page cache, which no policy plans: any item may leave.
 constexpr std::array<std::string_view, kForms> kAnyLeaves{"random", "random", "refcount"};
 constexpr std::array<std::string_view, kForms> kNoneLeaves{"minio", "minio", "refcount"};
 

@@ -1,4 +1,4 @@
-// The lanes whose blocks are needed by other members than before, until they have been visited.
+// The lanes with blocks that other members need than before, until they have been visited.
 #pragma once
 
 #include <cstddef>

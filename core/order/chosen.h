@@ -1,4 +1,4 @@
-// An epoch whose order a policy chooses while it runs.
+// An epoch that runs in an order which a policy chooses meanwhile.
 //
 // The samples stand in the order of a permutation. Each block takes some of the first that no block
 // has yet, the candidates. Those that it does not take stay candidates, before all others. So each

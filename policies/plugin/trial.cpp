@@ -1,4 +1,4 @@
-// Loads a plugin in a child process first: what it does there hurts nobody.
+// Loads a plugin in a child process first: what it does there hurts nothing here.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>

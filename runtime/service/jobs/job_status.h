@@ -58,7 +58,7 @@ struct JobStatus {
   double weight = 1;
   double latency_target_s = 0;
   std::uint64_t exemplars = 0;    // that it rehearses from
-  std::uint64_t steps_to_go = 0;  // of a rank; 0: nobody knows
+  std::uint64_t steps_to_go = 0;  // of a rank; 0: not known
   PipelineId pipeline_id;
   Digest pipeline_hash = 0;
   std::uint64_t consumed = 0;     // batches, of all ranks
