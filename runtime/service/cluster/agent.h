@@ -1,5 +1,5 @@
 // An agent: the service of a node, with its engine elsewhere. It reads, prepares, keeps and hands
-// over what its coordinator's engine orders for its node. Jobs join it as they join any service,
+// over what the coordinator's engine commands for its node. Jobs join it as they join any service,
 // and map its memory; their messages and records go on to the coordinator.
 //
 // When it loses its coordinator it lets its jobs go, forgets all it keeps, and looks for the
