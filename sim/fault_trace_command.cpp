@@ -134,8 +134,8 @@ void check_outputs(const FaultTraceOptions& options) {
   options.outputs.check(options.trace);
   if (options.output.empty() != options.cluster.empty()) {
     throw ConfigError(options.output.empty()
-                          ? "--cluster says whose nodes fail in what --output writes; add --output"
-                          : "--output needs --cluster, whose nodes are to fail; name one");
+                          ? "--cluster says which nodes fail in what --output writes; add --output"
+                          : "--output needs --cluster, the nodes that are to fail; name one");
   }
   if (options.output.empty()) return;
   output::require_writable(options.output);
@@ -174,8 +174,8 @@ void add_fault_trace_command(CLI::App& trace, Action& action) {
       ->type_name("FILE");
   command->add_option(
       "--cluster", options->cluster,
-      "Whose nodes fail there: a file, or the name of one of configs/clusters. Which\n"
-      "node has whose faults is drawn");
+      "The nodes that fail there: a file, or the name of one of configs/clusters. Which\n"
+      "node has which node's faults is drawn");
   command
       ->add_option("--set", options->overrides, "path.to.key=value: changes cluster.* (repeat it)")
       ->allow_extra_args(false);

@@ -14,7 +14,6 @@
 
 #include "fmt/format.h"
 #include "programs/output/terminal.h"
-#include "runtime/prepare/picture_kinds.h"
 #include "runtime/sources/dataset_file.h"
 #include "runtime/sources/record.h"
 
@@ -41,7 +40,8 @@ bool is_called_picture(std::string_view name) {
 // Checks one sample after another. Each thread has one.
 class Checker {
  public:
-  Checker(const sources::SampleIndex& index, int root) : index_(index), root_(root) {}
+  Checker(const sources::SampleIndex& index, int root, std::span<const prepare::PictureKind> kinds)
+      : index_(index), root_(root), kinds_(kinds) {}
 
   // Counts the sample in `report`, and answers what is wrong with it, if anything.
   std::optional<Finding> check(SampleId sample, VerifyReport& report) {
@@ -49,7 +49,8 @@ class Checker {
       try {
         const std::string problem = check_once(sample, report);
         if (problem.empty()) return std::nullopt;
-        return finding(sample, Finding::What::corrupt, problem);
+        return finding(sample, is_undecided_ ? Finding::What::unreadable : Finding::What::corrupt,
+                       problem);
       } catch (const sources::DatasetError& error) {
         file_.reset();
         if (tries == kTries) return finding(sample, Finding::What::unreadable, error.what());
@@ -65,6 +66,7 @@ class Checker {
 
   // Throws DatasetError where the sample cannot be read.
   std::string check_once(SampleId sample, VerifyReport& report) {
+    is_undecided_ = false;
     const sources::Extent extent = index_.extent(sample);
     if (!file_ || extent.file != open_) {
       file_ = std::make_unique<sources::DatasetFile>(root_, index_.path(extent.file));
@@ -103,12 +105,13 @@ class Checker {
     return "";
   }
 
-  static bool is_picture(std::span<const std::byte> bytes) {
-    return prepare::picture_kind(bytes) != nullptr;
+  bool is_picture(std::span<const std::byte> bytes) const {
+    return prepare::picture_kind(bytes, kinds_) != nullptr;
   }
 
   std::string decode(std::span<const std::byte> bytes) {
     prepare::Decoder* const decoder = decoders_.find(bytes);
+    is_undecided_ = !decoder && is_picture(bytes);
     if (!decoder) return decoders_.problem();
     if (!decoder->open(bytes, {})) return std::string(decoder->problem());
     const prepare::Box got = decoder->decode(prepare::whole(decoder->extent()), picture_);
@@ -120,7 +123,10 @@ class Checker {
   std::unique_ptr<sources::DatasetFile> file_;
   std::uint32_t open_ = 0;
   sources::RecordParts parts_;
-  prepare::PictureDecoders decoders_;
+  const std::span<const prepare::PictureKind> kinds_;
+  prepare::PictureDecoders decoders_{kinds_};
+  // The last sample is a picture of a kind that this build does not decode.
+  bool is_undecided_ = false;
   prepare::PictureBuffer picture_;
 };
 
@@ -144,7 +150,7 @@ class Verification {
  private:
   void work() {
     try {
-      Checker checker(index_, root_);
+      Checker checker(index_, root_, options_.kinds);
       for (;;) {
         const std::uint64_t first = next_.fetch_add(kAtOnce);
         if (first >= index_.samples() || ending_) break;

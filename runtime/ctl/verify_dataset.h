@@ -7,10 +7,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "runtime/ctl/dataset_path.h"
+#include "runtime/prepare/picture_kinds.h"
 #include "runtime/sources/sample_index.h"
 
 namespace batchflow::ctl {
@@ -20,6 +22,7 @@ struct VerifyOptions {
   std::size_t findings_most = 10'000;  // that are listed; all are counted
   std::function<bool()> stop;          // called ten times a second
   sources::IndexProgress progress;
+  std::span<const prepare::PictureKind> kinds = prepare::picture_kinds();
 };
 
 struct Finding {

@@ -119,7 +119,7 @@ int serve(int argc, char** argv) {
   app.add_option("--cluster-token", cluster_token,
                  "File of tokens that nodes of one cluster share; with --tcp, agents may join");
   app.add_option("--cluster-authorities", cluster_authorities,
-                 "In PEM: who signed the certificates of other nodes; default: the system's");
+                 "In PEM: the authorities of other nodes' certificates; default: the system's");
   app.add_option("--lost-after", lost_after_s,
                  "SECONDS of silence after which a node of the cluster is lost; default: 2")
       ->check(output::number_between(0.5, 3600));

@@ -100,6 +100,23 @@ TEST_CASE("a checksum that does not fit is found in TFRecords and in packed reco
   CHECK(told.at("findings").at(0).at("name") == "all-00000.bfpack:4");
 }
 
+TEST_CASE("a picture that this build alone does not decode is not called corrupt") {
+  const Folder data;
+  data.write("a.bmp", jpeg(1));  // its content says what it is
+  data.write("b.png", text_of(encode_png(make_pixels(9, 9, 3, 1), 9, 9, {})));
+  std::array<prepare::PictureKind, prepare::kPictureKinds> kinds = prepare::picture_kinds();
+  for (prepare::PictureKind& kind : kinds)
+    if (kind.name == "JPEG") kind = {kind.name, kind.is, nullptr, "libjpeg-dev"};
+  VerifyOptions options;
+  options.kinds = kinds;
+  const VerifyReport report = verified(data, options);
+  CHECK(report.corrupt == 0);
+  CHECK(report.unreadable == 1);
+  CHECK(report.pictures == 1);
+  CHECK(report.findings.at(0).why ==
+        "JPEG, which this build does not decode: it was made without libjpeg-dev");
+}
+
 TEST_CASE("members of a tar are decoded by their names") {
   const Folder data;
   data.write("a.tar", tar_member("a.jpg", jpeg(1)) + tar_member("a.cls", "1") +
