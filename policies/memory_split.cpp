@@ -71,8 +71,8 @@ void MemorySplit::fill(double price, double memory, Parts& parts) {
   std::fill(encoded_of_.begin(), encoded_of_.end(), kNothing);
   std::fill(best_of_.begin(), best_of_.end(), kNothing);
   for (std::size_t i = 0; i < kept.size(); ++i) {
-    std::size_t& of = kept[i].encoded ? encoded_of_[kept[i].dataset] : best_of_[kept[i].dataset];
-    if (of == kNothing || gain(i) * kept[of].bytes > gain(of) * kept[i].bytes) of = i;
+    std::size_t& best = kept[i].encoded ? encoded_of_[kept[i].dataset] : best_of_[kept[i].dataset];
+    if (best == kNothing || gain(i) * kept[best].bytes > gain(best) * kept[i].bytes) best = i;
   }
   steps_.clear();
   const auto add = [&](std::size_t form, std::size_t replaces, double bytes, double worth) {

@@ -65,8 +65,8 @@ std::string job_rows(const Match& match) {
   for (std::size_t i = 0; i < std::min(match.jobs.size(), kJobsMost); ++i) {
     const JobPair& job = match.jobs[i];
     const bool both = job.a.runs > 0 && job.b.runs > 0;
-    const auto time = [](const JobTimes& of, double seconds) {
-      return of.runs > 0 ? time_text(seconds) : std::string("refused");
+    const auto time = [](const JobTimes& times, double seconds) {
+      return times.runs > 0 ? time_text(seconds) : std::string("refused");
     };
     const auto ratio = [&](double a, double b) { return both ? ratio_text(a, b) : "-"; };
     rows.push_back({output::printable(job.name), time(job.a, job.a.time_s),
@@ -219,8 +219,8 @@ Json figure_json(const FigurePair& pair) {
 }
 
 Json job_json(const JobPair& job) {
-  const auto time = [](const JobTimes& of, double seconds) {
-    return of.runs > 0 ? Json(seconds) : Json();
+  const auto time = [](const JobTimes& times, double seconds) {
+    return times.runs > 0 ? Json(seconds) : Json();
   };
   return {{"name", job.name},
           {"time_a_s", time(job.a, job.a.time_s)},

@@ -128,7 +128,7 @@ class Searching {
       return;
     }
     if (runs.empty()) return;
-    const auto of = [&](const Figure& figure) {
+    const auto value_of = [&](const Figure& figure) {
       std::vector<double> values;
       for (const output::RunResult& run : runs) {
         if (is_known(run, figure)) values.push_back(figure.value(run));
@@ -137,7 +137,7 @@ class Searching {
     };
     one.meets = true;
     for (const Condition& condition : results_.conditions) {
-      one.figures.push_back(of(*condition.figure));
+      one.figures.push_back(value_of(*condition.figure));
       if (one.figures.back().count == 0) {
         throw ConfigError(
             fmt::format("--for '{}': the cluster has no prices, so there is no cost; write prices "
@@ -146,8 +146,8 @@ class Searching {
       }
       one.meets = one.meets && condition.is_met(one.figures.back().mean);
     }
-    one.cost = of(figure_named("cost"));
-    one.cost_per_million_samples = of(figure_named("cost_per_million_samples"));
+    one.cost = value_of(figure_named("cost"));
+    one.cost_per_million_samples = value_of(figure_named("cost_per_million_samples"));
   }
 
   const SearchOptions& options_;

@@ -106,14 +106,14 @@ void have_runs_made(const Elsewhere& elsewhere, const StudyPlan& plan,
       bar.show({said.value("done", 0.0), said.value("simulated_s", 0.0), 0});
   };
   program.write(request);
-  std::optional<std::chrono::steady_clock::time_point> told;  // to end
+  std::optional<std::chrono::steady_clock::time_point> told_at;  // to end
   while (program.read(take)) {
     const auto now = std::chrono::steady_clock::now();
-    if (!told && output::was_interrupted()) {
+    if (!told_at && output::was_interrupted()) {
       program.end_input();
-      told = now;
+      told_at = now;
     }
-    if (told && now > *told + kToEnd) return;
+    if (told_at && now > *told_at + kToEnd) return;
   }
   const std::string end = program.wait();
   if (!problem.empty()) throw ConfigError(problem);

@@ -32,11 +32,11 @@ constexpr Compared kCompared[] = {{"samples_per_s", 0.1, false}, {"stall_fractio
                                   {"storage_bytes", 0.1, false}, {"hit_ratio", 0.05, true},
                                   {"preparations", 0.1, false},  {"makespan_s", 0.1, false}};
 
-std::vector<const Figure*> compared_figures(const output::RunResult& of) {
+std::vector<const Figure*> compared_figures(const output::RunResult& result) {
   std::vector<const Figure*> all;
   for (const Compared& one : kCompared) {
-    const bool has = output::is_measured(of, one.field) &&
-                     output::is_measured(of, std::string("aggregate.") + one.field);
+    const bool has = output::is_measured(result, one.field) &&
+                     output::is_measured(result, std::string("aggregate.") + one.field);
     if (has) all.push_back(&figure_named(one.field));
   }
   return all;

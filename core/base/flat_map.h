@@ -64,7 +64,7 @@ class FlatMap {
     std::size_t count = 0;
 
     Table() = default;
-    explicit Table(std::size_t of) : size(of) {
+    explicit Table(std::size_t room) : size(room) {
       memory.grow(size * sizeof(Bucket));
       buckets = static_cast<Bucket*>(memory.data());
     }

@@ -50,8 +50,8 @@ constexpr double exp_of(double x) {
   for (int k = 17; k >= 1; --k) sum = 1 + sum * r / k;
   // In two factors: 2 to the power of 1024 is no number.
   const int half = exponent / 2;
-  const auto power = [](int of) {
-    return std::bit_cast<double>(static_cast<std::uint64_t>(of + 1023) << 52);
+  const auto power = [](int degree) {
+    return std::bit_cast<double>(static_cast<std::uint64_t>(degree + 1023) << 52);
   };
   return sum * power(half) * power(exponent - half);
 }

@@ -114,8 +114,8 @@ bool EarlyReads::may_come(NodeIndex node, const Dataset& dataset, const Stream& 
     if (cache == nullptr) continue;
     for (const ShareId other : {cache->dram, cache->nvme}) {
       if (other.is_none()) continue;
-      const SharePart& its = s_.memory[other];
-      if (its.share->resident(its.spec.item_of(sample))) return false;
+      const SharePart& other_part = s_.memory[other];
+      if (other_part.share->resident(other_part.spec.item_of(sample))) return false;
     }
   }
   return reads_.shown().find(node, dataset.id, sample, Form::encoded).is_none();

@@ -97,10 +97,10 @@ void Engine::Parts::look_at_jobs() {
     const JobIndex index = s.jobs_to_look_at[i];
     if (!s.jobs.live(index)) continue;
     ++operations;
-    Job& of = s.jobs[index];
-    of.to_look_at = false;
-    assembly.pump(of);
-    dispatching.review(of);
+    Job& entry = s.jobs[index];
+    entry.to_look_at = false;
+    assembly.pump(entry);
+    dispatching.review(entry);
   }
   s.jobs_to_look_at.clear();
 }
@@ -129,9 +129,9 @@ void Engine::Parts::refresh_needs() {
 // Copies scores for the epochs to come, some in each step.
 void Engine::Parts::settle_weights() {
   for (const JobIndex index : s.weighted_jobs) {
-    Job& of = s.jobs[index];
-    if (of.weights->settled()) continue;
-    if (of.weights->settle(kWorkAStep / 4)) s.look_at(index);
+    Job& entry = s.jobs[index];
+    if (entry.weights->settled()) continue;
+    if (entry.weights->settle(kWorkAStep / 4)) s.look_at(index);
     s.alarms.set(s.now, {});
   }
 }
@@ -274,7 +274,7 @@ bool Engine::question(Question& to) const {
   if (asked.share != nullptr) {
     const ShareId share = s.memory.id_of(asked.share);
     if (share.is_none()) return false;
-    to.of = {eviction_kind(eviction_of(s.memory[share].spec)), share.value};
+    to.scope = {eviction_kind(eviction_of(s.memory[share].spec)), share.value};
     write_question(to.text, asked.item, asked.slots);
     return true;
   }
@@ -284,10 +284,10 @@ bool Engine::question(Question& to) const {
         if constexpr (std::is_same_v<View, std::monostate>) {
           return false;
         } else {
-          to.of = {kAskedKinds[asked.view.index()], std::nullopt};
+          to.scope = {kAskedKinds[asked.view.index()], std::nullopt};
           if constexpr (requires { view->job, view->candidates; }) {
             const JobIndex job = s.job_of.find(view->job);
-            if (!job.is_none()) to.of.only = s.jobs[job].stream.value;
+            if (!job.is_none()) to.scope.only = s.jobs[job].stream.value;
           }
           write_question(to.text, *view);
           return true;

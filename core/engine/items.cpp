@@ -315,11 +315,12 @@ bool Items::bring_bundle(const Around::Home& home, SampleId sample) {
                          : UINT64_MAX;
   const Bytes before = found == brought_.end() ? 0 : found->staged;
   if (!admit_bundle(*home.encoded, sample, free - std::min(free, before))) return false;
-  Brought& by = found == brought_.end() ? brought_.emplace_back(Brought{index, {}, 0}) : *found;
-  by.firsts.push_back(first_in_bundle(sample, around_.bundle_shift));
-  by.staged += staged;
+  Brought& bringer =
+      found == brought_.end() ? brought_.emplace_back(Brought{index, {}, 0}) : *found;
+  bringer.firsts.push_back(first_in_bundle(sample, around_.bundle_shift));
+  bringer.staged += staged;
   brought_by_.set(sample.value >> around_.bundle_shift,
-                  static_cast<std::uint32_t>(&by - brought_.data()));
+                  static_cast<std::uint32_t>(&bringer - brought_.data()));
   return true;
 }
 

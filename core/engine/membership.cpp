@@ -131,9 +131,9 @@ void Membership::joined(const JobJoined& event) {
   std::uint64_t needed = 0;
   std::uint64_t available = 0;
   if (!reserves_.reserve(job, credits, needed, available)) {
-    const StreamId of = job.stream;
+    const StreamId stream_id = job.stream;
     s_.jobs.release(index);
-    streams_.close_if_empty(of);
+    streams_.close_if_empty(stream_id);
     return refuse_join(event.job, Refusal::no_room, needed, available);
   }
   stream.jobs.push_back(index);
@@ -442,9 +442,9 @@ bool Membership::keep_promises(Place place) {
     if (refusals_left_ == 0) return false;
     --refusals_left_;
     Job& job = s_.jobs[youngest];
-    const Bytes its = reserves_.promised_to(job, place);
+    const Bytes own_bytes = reserves_.promised_to(job, place);
     const Bytes missing = promised - capacity;
-    refuse(job, Refusal::no_room, its, its > missing ? its - missing : 0);
+    refuse(job, Refusal::no_room, own_bytes, own_bytes > missing ? own_bytes - missing : 0);
   }
 }
 

@@ -9,11 +9,11 @@
 namespace batchflow::engine {
 
 void Engine::Parts::on(const ScoresReported& event) {
-  Job* of = job(event.job);
-  if (!of) return;
+  Job* live_job = job(event.job);
+  if (!live_job) return;
   if (event.scores.size() > kScoresMost) return s.protocol_error();
-  const Dataset& dataset = s.datasets[of->dataset];
-  const std::span<const float> weights = selection.weigh(*of, event.scores);
+  const Dataset& dataset = s.datasets[live_job->dataset];
+  const std::span<const float> weights = selection.weigh(*live_job, event.scores);
   for (std::size_t i = 0; i < event.scores.size(); ++i) {
     const SampleId sample = event.scores[i].sample;
     if (sample.value >= dataset.catalogue->samples()) {
@@ -21,18 +21,18 @@ void Engine::Parts::on(const ScoresReported& event) {
       continue;
     }
     item_shares.scored(dataset.id, sample, weights[i]);
-    if (of->weights) of->weights->report(sample, order::weight_of_score(weights[i]));
+    if (live_job->weights) live_job->weights->report(sample, order::weight_of_score(weights[i]));
   }
 }
 
 void Engine::Parts::on(const ExemplarsReported& event) {
-  Job* of = job(event.job);
-  if (!of) return;
-  const std::uint64_t samples = s.datasets[of->dataset].catalogue->samples();
+  Job* live_job = job(event.job);
+  if (!live_job) return;
+  const std::uint64_t samples = s.datasets[live_job->dataset].catalogue->samples();
   const bool known = std::all_of(event.samples.begin(), event.samples.end(),
                                  [&](SampleId sample) { return sample.value < samples; });
-  if (of->rehearsed == 0 || !known || event.samples.size() > kExemplarsAtOnce ||
-      !of->exemplars.report(event.anew, event.first, event.samples, event.more)) {
+  if (live_job->rehearsed == 0 || !known || event.samples.size() > kExemplarsAtOnce ||
+      !live_job->exemplars.report(event.anew, event.first, event.samples, event.more)) {
     s.protocol_error();
   }
 }

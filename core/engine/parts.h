@@ -40,8 +40,8 @@ namespace batchflow::engine {
 
 struct Engine::Parts final : Reads::Listener {
   Parts(const EngineConfig& config, const PolicyList& policies, const Catalogues& catalogues,
-        Explain told)
-      : explain(std::move(told)),
+        Explain explanation)
+      : explain(std::move(explanation)),
         s(config, policies, catalogues, explain),
         selection_choice(policies.choose(PolicyKind::selection, config.policies.selection)),
         dispatch_choice(policies.choose(PolicyKind::dispatch, config.policies.dispatch)),
@@ -119,28 +119,28 @@ struct Engine::Parts final : Reads::Listener {
   void on(const PipelineKnown& event) { datasets.known(event); }
   void on(const JobJoined& event) { membership.joined(event); }
   void on(const JobLeft& event) {
-    if (Job* of = job(event.job)) membership.left(*of);
+    if (Job* live_job = job(event.job)) membership.left(*live_job);
   }
   void on(const RankLost& event) {
-    if (Job* of = job(event.job)) membership.rank_lost(*of, event.rank);
+    if (Job* live_job = job(event.job)) membership.rank_lost(*live_job, event.rank);
   }
   void on(const JobResized& event) {
-    if (Job* of = job(event.job)) membership.resized(*of, event);
+    if (Job* live_job = job(event.job)) membership.resized(*live_job, event);
   }
   void on(const BatchWanted& event) {
-    Job* const of = job(event.job);
-    if (!of) return;
-    delivery.wanted(*of, event);
-    membership.draw_when_all_ask(*of);
+    Job* const live_job = job(event.job);
+    if (!live_job) return;
+    delivery.wanted(*live_job, event);
+    membership.draw_when_all_ask(*live_job);
   }
   void on(const SamplesWanted& event) {
-    if (Job* of = job(event.job)) listed.wanted(*of, event);
+    if (Job* live_job = job(event.job)) listed.wanted(*live_job, event);
   }
   void on(const BatchConsumed& event) {
-    if (Job* of = job(event.job)) delivery.consumed(*of, event);
+    if (Job* live_job = job(event.job)) delivery.consumed(*live_job, event);
   }
   void on(const SlotReleased& event) {
-    if (Job* of = job(event.job)) delivery.released(*of, event);
+    if (Job* live_job = job(event.job)) delivery.released(*live_job, event);
   }
   void on(const ScoresReported& event);
   void on(const ExemplarsReported& event);

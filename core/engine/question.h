@@ -27,8 +27,8 @@ struct Asked {
   ItemId item = ItemId::none();
   Slots slots = 0;
 
-  void note(const Share& of, const Access& access) {
-    share = &of;
+  void note(const Share& asked, const Access& access) {
+    share = &asked;
     item = access.item;
     slots = access.slots;
   }
@@ -65,7 +65,7 @@ void write_question(QuestionText& out, const JobView& view);
 void write_question(QuestionText& out, ItemId item, Slots slots);
 
 struct Question {
-  PolicyScope of;
+  PolicyScope scope;
   QuestionText text;
 };
 

@@ -12,15 +12,15 @@ std::uint64_t Sequence::add(Grant&& grant) {
 }
 
 const Cut& Sequence::cut(std::uint64_t number, std::uint64_t most) {
-  Grant& of = grant(number);
+  Grant& given = grant(number);
   Cut cut;
   cut.start = end();
-  cut.count = static_cast<std::uint32_t>(std::min<std::uint64_t>(of.to - of.from, most));
-  cut.from = of.from;
+  cut.count = static_cast<std::uint32_t>(std::min<std::uint64_t>(given.to - given.from, most));
+  cut.from = given.from;
   cut.grant = number;
   BF_CHECK(cut.count > 0);
-  of.from += cut.count;
-  ++of.cuts;
+  given.from += cut.count;
+  ++given.cuts;
   granted += cut.count;
   cuts_.push_back(cut);
   return cuts_.back();

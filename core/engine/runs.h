@@ -88,11 +88,11 @@ class Sequence {
     for (std::uint64_t at = indices.from; at < indices.to;) {
       const Cut& one = cut_at(at);
       const std::uint64_t until = std::min(indices.to, one.start + one.count);
-      const Grant& of = grant(one.grant);
-      visit(at, of,
-            order::Slice{of.name, one.from + static_cast<std::uint32_t>(at - one.start),
+      const Grant& given = grant(one.grant);
+      visit(at, given,
+            order::Slice{given.name, one.from + static_cast<std::uint32_t>(at - one.start),
                          one.from + static_cast<std::uint32_t>(until - one.start), false,
-                         of.rehearsal != nullptr});
+                         given.rehearsal != nullptr});
       at = until;
     }
   }

@@ -39,32 +39,34 @@ void LaneDemand::end(const LaneMember& member, const LaneRun& run) {
 }
 
 void LaneDemand::hunger_changed(const LaneMember& member) {
-  const auto by = static_cast<std::uint32_t>(member.hungry ? +1 : -1);
+  const auto change_by = static_cast<std::uint32_t>(member.hungry ? +1 : -1);
   for (const LaneRun& run : member.runs) {
     if (!run.active) continue;
-    run.needs.for_each([&](std::size_t lane) { count(member, run, lane).hungry += by; });
+    run.needs.for_each([&](std::size_t lane) { count(member, run, lane).hungry += change_by; });
   }
 }
 
-void LaneDemand::change(const LaneMember& member, const LaneRun& run, int by) {
+void LaneDemand::change(const LaneMember& member, const LaneRun& run, int change_by) {
   run.needs.for_each(
-      [&](std::size_t lane) { change(member, run, by, static_cast<std::uint32_t>(lane)); });
+      [&](std::size_t lane) { change(member, run, change_by, static_cast<std::uint32_t>(lane)); });
 }
 
-void LaneDemand::change(const LaneMember& member, const LaneRun& run, int by, std::uint32_t lane) {
+void LaneDemand::change(const LaneMember& member, const LaneRun& run, int change_by,
+                        std::uint32_t lane) {
   Count& of_lane = count(member, run, lane);
-  of_lane.members += static_cast<std::uint32_t>(by);
-  if (member.hungry) of_lane.hungry += static_cast<std::uint32_t>(by);
+  of_lane.members += static_cast<std::uint32_t>(change_by);
+  if (member.hungry) of_lane.hungry += static_cast<std::uint32_t>(change_by);
   if (member.strict) return;
   for (const std::uint32_t pass : passes_.lanes(run.generation)[lane].open)
-    if (passes_[pass].number >= run.passes[lane]) wanted_[pass] += static_cast<std::uint32_t>(by);
+    if (passes_[pass].number >= run.passes[lane])
+      wanted_[pass] += static_cast<std::uint32_t>(change_by);
   changed_.lane_changed(run.generation, lane);
 }
 
-void LaneDemand::change_strict_ahead(const LaneRun& run, int by) {
+void LaneDemand::change_strict_ahead(const LaneRun& run, int change_by) {
   std::vector<Lane>& lanes = generations_[run.generation].lanes;
   for (std::uint32_t lane = run.next_lane; lane < lanes.size(); ++lane) {
-    lanes[lane].strict_ahead += static_cast<std::uint32_t>(by);
+    lanes[lane].strict_ahead += static_cast<std::uint32_t>(change_by);
     changed_.lane_changed(run.generation, lane);
   }
 }

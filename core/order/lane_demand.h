@@ -68,9 +68,9 @@ class LaneDemand {
     Demand& demand = generations_[run.generation];
     return member.strict ? demand.strict_runs_with_lanes_left : demand.runs_with_lanes_left;
   }
-  void change(const LaneMember& member, const LaneRun& run, int by);
-  void change(const LaneMember& member, const LaneRun& run, int by, std::uint32_t lane);
-  void change_strict_ahead(const LaneRun& run, int by);
+  void change(const LaneMember& member, const LaneRun& run, int change_by);
+  void change(const LaneMember& member, const LaneRun& run, int change_by, std::uint32_t lane);
+  void change_strict_ahead(const LaneRun& run, int change_by);
   std::uint32_t count_wanted(std::uint32_t pass, const LaneMemberTable& members) const;
 
   const LanePasses& passes_;

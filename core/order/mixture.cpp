@@ -9,8 +9,8 @@ namespace batchflow::order {
 namespace {
 
 // REQUIRES: of > 0
-__int128 ceiling(__int128 what, std::uint64_t of) {
-  return what <= 0 ? what / of : (what + of - 1) / of;
+__int128 ceiling(__int128 what, std::uint64_t divisor) {
+  return what <= 0 ? what / divisor : (what + divisor - 1) / divisor;
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 
 namespace batchflow::order {
 
-void StrictEpochs::expect(Coming& of, Coming now) {
-  const Coming old = std::exchange(of, now);
+void StrictEpochs::expect(Coming& coming, Coming now) {
+  const Coming old = std::exchange(coming, now);
   const auto replace = [&](std::vector<std::uint64_t>& sorted, std::uint64_t Coming::*bound) {
     if (old.before != 0) sorted.erase(std::lower_bound(sorted.begin(), sorted.end(), old.*bound));
     if (now.before != 0)

@@ -13,7 +13,7 @@ struct Failure {
   std::string why;
   // Added by what `tell_of_failures` was given: the share or stream of the policy
   // (engine::PolicyScope), if that is known, and what it was asked.
-  std::string of;
+  std::string scope;
   std::string asked;
 };
 void report(Failure failure);

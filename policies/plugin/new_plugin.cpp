@@ -16,9 +16,9 @@ namespace fs = std::filesystem;
 constexpr std::string_view kNames[] = {"by-jobs", "lru-protect", "most-shared", "most-wanted",
                                        "follow-stall"};
 
-void replace_all(std::string& text, std::string_view what, std::string_view by) {
-  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size())
-    text.replace(at, what.size(), by);
+void replace_all(std::string& text, std::string_view what, std::string_view with) {
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size())
+    text.replace(at, what.size(), with);
 }
 
 // my-policy: MyPolicy

@@ -67,10 +67,12 @@ std::string_view section(std::string_view file, std::string_view name) {
     if (!found || header.e_shoff > file.size()) refuse(kCut);
     return *found;
   };
-  const auto content = [&](const Elf64_Shdr& of) {
-    if (of.sh_type == SHT_NOBITS) return std::string_view();
-    if (of.sh_offset > file.size() || file.size() - of.sh_offset < of.sh_size) refuse(kCut);
-    return file.substr(of.sh_offset, of.sh_size);
+  const auto content = [&](const Elf64_Shdr& section_header) {
+    if (section_header.sh_type == SHT_NOBITS) return std::string_view();
+    if (section_header.sh_offset > file.size() ||
+        file.size() - section_header.sh_offset < section_header.sh_size)
+      refuse(kCut);
+    return file.substr(section_header.sh_offset, section_header.sh_size);
   };
   if (header.e_shstrndx >= header.e_shnum) refuse(kCut);
   const std::string_view names = content(part(header.e_shstrndx));

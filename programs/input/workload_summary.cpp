@@ -12,10 +12,10 @@ namespace batchflow::input {
 
 namespace {
 
-std::string text_of(const Spread& spread, const char* of) {
+std::string text_of(const Spread& spread, const char* unit) {
   if (spread.ratio == 0) return "";
   constexpr std::string_view kShapes[] = {"lognormal", "exponential", "normal", "uniform"};
-  return fmt::format(", {} {} by {}", of, kShapes[static_cast<std::size_t>(spread.shape)],
+  return fmt::format(", {} {} by {}", unit, kShapes[static_cast<std::size_t>(spread.shape)],
                      spread.ratio);
 }
 

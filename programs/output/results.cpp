@@ -174,12 +174,12 @@ void csv_field(std::string& row, const Field& field) {
 // Empty where the run has not measured it. `flat` is the name of the column: `waited_storage_s` is
 // a part of `waited`.
 template <class Field>
-void csv_figure(std::string& row, const RunResult& run, std::string_view of,
+void csv_figure(std::string& row, const RunResult& run, std::string_view figure,
                 const std::string& flat, const Field& field) {
   const bool missing =
       std::any_of(run.not_measured.begin(), run.not_measured.end(), [&](std::string_view name) {
-        if (!name.starts_with(of)) return false;
-        name.remove_prefix(of.size());
+        if (!name.starts_with(figure)) return false;
+        name.remove_prefix(figure.size());
         return flat == name || (flat.starts_with(name) && flat[name.size()] == '_');
       });
   missing ? csv_field(row, std::string()) : csv_field(row, field);

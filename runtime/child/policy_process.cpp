@@ -98,30 +98,30 @@ std::chrono::nanoseconds without_processor(pid_t process) {
 // How long is waited. Time in which this process was stopped does not count.
 class PolicyProcess::Patience {
  public:
-  Patience(PolicyProcess& of, Clock::duration most) : of_(of), most_(most) {}
+  Patience(PolicyProcess& peer, Clock::duration most) : peer_(peer), most_(most) {}
 
   // Called between short waits. False: it was long enough, or the process has ended.
   bool lasts() {
     int status = 0;
-    if (waitpid(of_.process_, &status, WNOHANG) == of_.process_) {
-      of_.process_ = -1;
-      of_.fail(End::crashed, ending_of(status));
+    if (waitpid(peer_.process_, &status, WNOHANG) == peer_.process_) {
+      peer_.process_ = -1;
+      peer_.fail(End::crashed, ending_of(status));
       return false;
     }
     note();
-    if (processor_s_ < 0) processor_s_ = processor_s(of_.process_);
+    if (processor_s_ < 0) processor_s_ = processor_s(peer_.process_);
     if (waited_ < most_) return true;
-    const double used_s = processor_s(of_.process_) - processor_s_;
-    const char state = state_of(of_.process_);
+    const double used_s = processor_s(peer_.process_) - processor_s_;
+    const char state = state_of(peer_.process_);
     if (state == 'T' || state == 't') {
-      of_.fail(End::lost, "its process was stopped");
+      peer_.fail(End::lost, "its process was stopped");
     } else if (state == 'D') {
-      of_.fail(End::lost, "its process waited for storage");
+      peer_.fail(End::lost, "its process waited for storage");
     } else if (state == 'R' && used_s < kProcessorLeast_s) {
-      of_.fail(End::lost, "its process got no processor");
+      peer_.fail(End::lost, "its process got no processor");
     } else {
-      of_.fail(End::hung, fmt::format("it did not answer within {} ms",
-                                      std::chrono::duration_cast<milliseconds>(most_).count()));
+      peer_.fail(End::hung, fmt::format("it did not answer within {} ms",
+                                        std::chrono::duration_cast<milliseconds>(most_).count()));
     }
     return false;
   }
@@ -138,7 +138,7 @@ class PolicyProcess::Patience {
     last_ = now;
   }
 
-  PolicyProcess& of_;
+  PolicyProcess& peer_;
   const Clock::duration most_;
   Clock::time_point last_ = Clock::now();
   Clock::duration waited_{};

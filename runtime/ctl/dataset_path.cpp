@@ -51,8 +51,8 @@ OpenedDataset open_dataset(const DatasetPath& dataset) {
   options.format = dataset.format;
   options.tokens_per_sample = dataset.tokens;
   options.stop = output::was_interrupted;
-  options.progress = [&](std::uint64_t done, std::uint64_t of, std::string_view what) {
-    bar.show(of == 0 ? -1 : static_cast<double>(done) / static_cast<double>(of),
+  options.progress = [&](std::uint64_t done, std::uint64_t total, std::string_view what) {
+    bar.show(total == 0 ? -1 : static_cast<double>(done) / static_cast<double>(total),
              fmt::format("{} {}", done, what));
   };
   try {

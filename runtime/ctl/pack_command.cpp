@@ -105,8 +105,8 @@ void pack_into(const fs::path& folder, const OpenedDataset& data, const PackComm
   try {
     sources::pack_dataset(*data.index, data.root.get(), {folder, name, shard_bytes}, left_out,
                           output::was_interrupted,
-                          [&](std::uint64_t done, std::uint64_t of, std::string_view what) {
-                            bar.show(static_cast<double>(done) / static_cast<double>(of),
+                          [&](std::uint64_t done, std::uint64_t total, std::string_view what) {
+                            bar.show(static_cast<double>(done) / static_cast<double>(total),
                                      fmt::format("{} {}", done, what));
                           });
   } catch (const sources::DatasetError&) {

@@ -223,9 +223,9 @@ VerifyReport verify_dataset(const OpenedDataset& data, const std::string& called
                             VerifyOptions options) {
   output::ProgressBar bar("verifying " + called);
   options.stop = output::was_interrupted;
-  options.progress = [&](std::uint64_t done, std::uint64_t of, std::string_view) {
-    bar.show(static_cast<double>(done) / static_cast<double>(of),
-             fmt::format("{} of {} samples", done, of));
+  options.progress = [&](std::uint64_t done, std::uint64_t total, std::string_view) {
+    bar.show(static_cast<double>(done) / static_cast<double>(total),
+             fmt::format("{} of {} samples", done, total));
   };
   VerifyReport report = verify_dataset(*data.index, data.root.get(), options);
   output::check_interrupted();

@@ -20,12 +20,12 @@ struct bf_device {
 };
 
 struct bf_device_memory {
-  bf_device* of;
+  bf_device* owner;
   std::shared_ptr<const gpu::DeviceMemory> memory;
 };
 
 struct bf_device_fence {
-  bf_device* of;
+  bf_device* owner;
   std::unique_ptr<gpu::Fence> fence;
 };
 
@@ -163,8 +163,8 @@ bf_device_status bf_device_memory_get(bf_device_memory* memory, bf_device_memory
   info->address = memory->memory->address();
   info->bytes = memory->memory->bytes();
   info->is_read_only = memory->memory->is_read_only();
-  info->dlpack_kind = memory->of->device->dlpack_kind();
-  info->dlpack_index = memory->of->device->facts().index;
+  info->dlpack_kind = memory->owner->device->dlpack_kind();
+  info->dlpack_index = memory->owner->device->facts().index;
   return BF_DEVICE_OK;
 }
 
@@ -172,7 +172,7 @@ bf_device_status bf_device_write(bf_device_memory* memory, uint64_t offset, cons
                                  uint64_t bytes) {
   return attempt([&] {
     if (!fits(memory, offset, bytes) || from == nullptr) return wrong("outside of the memory");
-    copy(*memory->of->device, gpu::Direction::to_device,
+    copy(*memory->owner->device, gpu::Direction::to_device,
          {memory->memory->address() + offset, static_cast<const std::byte*>(from), bytes});
     return BF_DEVICE_OK;
   });
@@ -182,7 +182,7 @@ bf_device_status bf_device_read(bf_device_memory* memory, uint64_t offset, void*
                                 uint64_t bytes) {
   return attempt([&] {
     if (!fits(memory, offset, bytes) || to == nullptr) return wrong("outside of the memory");
-    copy(*memory->of->device, gpu::Direction::from_device,
+    copy(*memory->owner->device, gpu::Direction::from_device,
          {static_cast<std::byte*>(to), memory->memory->address() + offset, bytes});
     return BF_DEVICE_OK;
   });
@@ -197,7 +197,7 @@ bf_device_status bf_device_hold(bf_device_memory* memory, bf_device_released rel
   return attempt([&] {
     if (memory == nullptr || handle == nullptr) return wrong("there is no memory");
     *handle =
-        everything().held.hold(memory->memory, *memory->of->releases, [released, context, slot] {
+        everything().held.hold(memory->memory, *memory->owner->releases, [released, context, slot] {
           if (released != nullptr) released(context, slot);
         });
     return BF_DEVICE_OK;
@@ -236,7 +236,7 @@ bf_device_status bf_device_fence_make(bf_device* device, void* stream, bf_device
 bf_device_status bf_device_order_after(void* stream, const bf_device_fence* fence) {
   return attempt([&] {
     if (fence == nullptr) return wrong("there is no fence");
-    fence->of->device->order_after(stream, *fence->fence);
+    fence->owner->device->order_after(stream, *fence->fence);
     return BF_DEVICE_OK;
   });
 }

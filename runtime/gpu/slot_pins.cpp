@@ -8,18 +8,18 @@
 namespace batchflow::gpu {
 
 bool SlotPins::release(SlotId slot, ProcessId process) {
-  const auto of = pins_.find(process);
-  if (of == pins_.end()) return false;
-  const auto pins = of->second.find(slot);
-  if (pins == of->second.end()) return false;
-  if (--pins->second == 0) of->second.erase(pins);
-  if (of->second.empty()) pins_.erase(of);
+  const auto pinned = pins_.find(process);
+  if (pinned == pins_.end()) return false;
+  const auto pins = pinned->second.find(slot);
+  if (pins == pinned->second.end()) return false;
+  if (--pins->second == 0) pinned->second.erase(pins);
+  if (pinned->second.empty()) pins_.erase(pinned);
   return true;
 }
 
 bool SlotPins::is_pinned(SlotId slot) const {
   return std::any_of(pins_.begin(), pins_.end(),
-                     [slot](const auto& of) { return of.second.contains(slot); });
+                     [slot](const auto& pinned) { return pinned.second.contains(slot); });
 }
 
 void SlotPins::forget(ProcessId process, protocol::Descriptor life) {

@@ -29,8 +29,8 @@ int taps_of_two(int bytes) {
 constexpr int kTapsOfOne = static_cast<int>(kWindow / kPixel);
 static_assert(kTapsOfOne == Windows::kTapsMost);
 
-constexpr int parts(int all, int of) {
-  return all / of + (all % of > 0 ? 1 : 0);
+constexpr int parts(int all, int part) {
+  return all / part + (all % part > 0 ? 1 : 0);
 }
 
 struct Shape {

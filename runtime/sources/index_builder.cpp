@@ -80,7 +80,7 @@ void IndexBuilder::note(std::string note) {
   }
 }
 
-void IndexBuilder::tick(std::uint64_t done, std::uint64_t of) {
+void IndexBuilder::tick(std::uint64_t done, std::uint64_t total) {
   constexpr auto kBetween = std::chrono::milliseconds(50);
   if (!options.stop && !options.progress) return;
   const auto now = std::chrono::steady_clock::now();
@@ -88,7 +88,7 @@ void IndexBuilder::tick(std::uint64_t done, std::uint64_t of) {
   reported_at_ = now;
   if (options.stop && options.stop())
     throw DatasetError(fmt::format("{}: stopped while it was being indexed", options.name));
-  if (options.progress) options.progress(done, of, of == 0 ? "files found" : "bytes indexed");
+  if (options.progress) options.progress(done, total, total == 0 ? "files found" : "bytes indexed");
 }
 
 void IndexBuilder::hold(Bytes bytes) {

@@ -58,7 +58,7 @@ class IndexBuilder {
   // Adds a note for people. Notes beyond a bound are only counted.
   void note(std::string note);
   // Now and then reports progress, and asks whether to stop. Throws DatasetError if so.
-  void tick(std::uint64_t done, std::uint64_t of);
+  void tick(std::uint64_t done, std::uint64_t total);
   // So much more memory is taken, or was released. Throws DatasetError for more than is allowed.
   void hold(Bytes bytes);
   void release(Bytes bytes) { held_ -= bytes; }

@@ -119,7 +119,7 @@ class SampleIndex {
 // The progress of long work, for a progress bar: `done` of `of` (0: not known yet), counted in
 // `what`.
 using IndexProgress =
-    std::function<void(std::uint64_t done, std::uint64_t of, std::string_view what)>;
+    std::function<void(std::uint64_t done, std::uint64_t total, std::string_view what)>;
 
 struct DataRoot;  // runtime/sources/dataset_file.h
 

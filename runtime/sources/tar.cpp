@@ -101,7 +101,7 @@ TarStep TarWalker::extension(char type, std::uint64_t data, Bytes bytes, Extensi
 }
 
 TarStep TarWalker::next(TarMember& member) {
-  Extension told;
+  Extension records;
   member = {};
   for (std::uint64_t at = at_;;) {
     const ByteSpan header = bytes_.view(at, kBlock);
@@ -116,19 +116,19 @@ TarStep TarWalker::next(TarMember& member) {
     const char type = static_cast<char>(header[kType]);
     const bool extends = std::string_view("LKxgVNX").find(type) != std::string_view::npos;
     if (type == 'S') return TarStep::damaged;  // sparse: its bytes are not those of the file
-    if (!extends && told.bytes) bytes = told.bytes;
+    if (!extends && records.bytes) bytes = records.bytes;
     // The header of a link has the size of the file it leads to, but no bytes of it follow.
     if (type >= '1' && type <= '6') bytes = 0;
     const std::uint64_t data = at + kBlock;
     const bool cut = *bytes > bytes_.size() || data > bytes_.size() - *bytes;
     const std::uint64_t after = data + (*bytes + kBlock - 1) / kBlock * kBlock;
     if (extends) {
-      const TarStep step = cut ? TarStep::cut : extension(type, data, *bytes, told);
+      const TarStep step = cut ? TarStep::cut : extension(type, data, *bytes, records);
       if (step != TarStep::member) return step;
       at = after;
       continue;
     }
-    member = {{}, told.name, at_, data, *bytes, type == '0' || type == '\0' || type == '7'};
+    member = {{}, records.name, at_, data, *bytes, type == '0' || type == '\0' || type == '7'};
     if (member.name.empty()) {
       // The header's bytes stay until the next call of view(), which is in the next step.
       member.name = text_at(header, kName, kNameBytes);

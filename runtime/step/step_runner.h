@@ -56,8 +56,8 @@ class StepRunner {
 
  private:
   struct Running {
-    explicit Running(std::shared_ptr<StepPlugin> of)
-        : plugin(std::move(of)), process(plugin->source()) {}
+    explicit Running(std::shared_ptr<StepPlugin> owner)
+        : plugin(std::move(owner)), process(plugin->source()) {}
     const std::shared_ptr<StepPlugin> plugin;
     StepProcess process;
     Bytes input = 0, output = 0;  // of the areas

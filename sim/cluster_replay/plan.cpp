@@ -72,10 +72,10 @@ std::vector<PlannedRun> ReplayPlan::runs(const input::OverlayModel& overlay) con
   for (const Variant& variant : variants_) {
     for (std::uint64_t i = 0; i < options_.seeds; ++i) {
       planned.push_back({variant.label, base_of(options_, variant, options_.seed + i),
-                         [this, overlay](input::Scenario of) {
+                         [this, overlay](input::Scenario basis) {
                            LeftOut out;
                            input::FaultTraceCounts faults;
-                           return scenario(std::move(of), overlay, out, faults);
+                           return scenario(std::move(basis), overlay, out, faults);
                          }});
     }
   }

@@ -30,34 +30,34 @@ Assumption share(const char* name, const input::OverlayModel& overlay,
 Assumption factor(const char* name, const std::string& usual, const input::OverlayModel& overlay,
                   void (*scale)(input::OverlayModel&, double)) {
   Assumption assumption{name, usual, {}};
-  for (const double by : {0.5, 2.}) {
-    assumption.changed.push_back({fmt::format("x {:g}", by), overlay});
-    scale(assumption.changed.back().overlay, by);
+  for (const double times : {0.5, 2.}) {
+    assumption.changed.push_back({fmt::format("x {:g}", times), overlay});
+    scale(assumption.changed.back().overlay, times);
   }
   return assumption;
 }
 
-std::uint64_t scaled(std::uint64_t count, double by) {
+std::uint64_t scaled(std::uint64_t count, double times) {
   return std::max<std::uint64_t>(
-      1, static_cast<std::uint64_t>(std::llround(static_cast<double>(count) * by)));
+      1, static_cast<std::uint64_t>(std::llround(static_cast<double>(count) * times)));
 }
 
-void scale_samples(input::OverlayModel& overlay, double by) {
+void scale_samples(input::OverlayModel& overlay, double times) {
   for (input::OverlayClass& overlay_class : overlay.classes)
-    overlay_class.dataset.samples = scaled(overlay_class.dataset.samples, by);
+    overlay_class.dataset.samples = scaled(overlay_class.dataset.samples, times);
 }
-void scale_bytes(input::OverlayModel& overlay, double by) {
+void scale_bytes(input::OverlayModel& overlay, double times) {
   for (input::OverlayClass& overlay_class : overlay.classes)
-    overlay_class.dataset.bytes = scaled(overlay_class.dataset.bytes, by);
+    overlay_class.dataset.bytes = scaled(overlay_class.dataset.bytes, times);
 }
-void scale_speeds(input::OverlayModel& overlay, double by) {
-  for (input::OverlayClass& overlay_class : overlay.classes) overlay_class.samples_per_s *= by;
+void scale_speeds(input::OverlayModel& overlay, double times) {
+  for (input::OverlayClass& overlay_class : overlay.classes) overlay_class.samples_per_s *= times;
 }
-void scale_costs(input::OverlayModel& overlay, double by) {
+void scale_costs(input::OverlayModel& overlay, double times) {
   for (input::OverlayClass& overlay_class : overlay.classes) {
     for (input::StepModel& step : overlay_class.pipeline.steps) {
-      step.cost = Duration(std::llround(static_cast<double>(step.cost.count()) * by));
-      step.ns_per_byte *= by;
+      step.cost = Duration(std::llround(static_cast<double>(step.cost.count()) * times));
+      step.ns_per_byte *= times;
     }
   }
 }
@@ -136,7 +136,7 @@ std::vector<Assumption> assumptions(const input::OverlayModel& overlay) {
   return {share("busy", overlay, &input::OverlayModel::busy),
           share("reuse", overlay, &input::OverlayModel::reuse),
           factor("popularity", fmt::format("{:g}", overlay.popularity), overlay,
-                 [](input::OverlayModel& changed, double by) { changed.popularity *= by; }),
+                 [](input::OverlayModel& changed, double times) { changed.popularity *= times; }),
           share("same_pipeline", overlay, &input::OverlayModel::same_pipeline),
           factor("samples of datasets", "", overlay, scale_samples),
           factor("bytes of samples", "", overlay, scale_bytes),

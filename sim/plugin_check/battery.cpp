@@ -80,17 +80,17 @@ json battery(const plugin::Plugin& plugin, std::uint64_t seeds) {
         if (plan.axes[axis].values.size() > 1)
           scenario["at"][plan.axes[axis].name] = plan.value(point, axis);
       }
-      for (std::size_t of = 0; of < candidates.size(); ++of) {
+      for (std::size_t which = 0; which < candidates.size(); ++which) {
         json stalls = json::array(), rates = json::array();
         std::string problem;
         for (std::size_t seed = 0; seed < used; ++seed) {
-          const auto& run = results[of * each + point * used + seed];
+          const auto& run = results[which * each + point * used + seed];
           if (problem.empty()) problem = problem_of(run);
           if (!run) continue;
           stalls.push_back(run->aggregate.stall_fraction);
           rates.push_back(run->aggregate.samples_per_s);
         }
-        scenario["candidates"].push_back({{"name", candidates[of].name},
+        scenario["candidates"].push_back({{"name", candidates[which].name},
                                           {"problem", problem},
                                           {"stall", stalls},
                                           {"samples_per_s", rates}});

@@ -133,9 +133,9 @@ bool Platform::limits(const input::NodeModel& node) const {
 
 // A host where the flows of one end begin and end, in the zone of that end.
 s4u::Host* Platform::endpoint(s4u::NetZone& zone, const std::string& name,
-                              const std::vector<s4u::LinkInRoute>& by) {
+                              const std::vector<s4u::LinkInRoute>& route) {
   s4u::Host* host = simgrid_api::add_host(zone, name + ".network", 1);
-  simgrid_api::hang(zone, host->get_netpoint(), nullptr, by);
+  simgrid_api::hang(zone, host->get_netpoint(), nullptr, route);
   return host;
 }
 

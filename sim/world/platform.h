@@ -125,7 +125,7 @@ class Platform {
   Drive drive(const std::string& name, const input::DriveModel& model, std::uint32_t hardware);
   void build_network();
   simgrid::s4u::Host* endpoint(simgrid::s4u::NetZone& zone, const std::string& name,
-                               const std::vector<simgrid::s4u::LinkInRoute>& by);
+                               const std::vector<simgrid::s4u::LinkInRoute>& route);
   simgrid::s4u::LinkInRoute wire(std::uint32_t hardware, simgrid::s4u::NetZone& zone,
                                  const std::string& name, double bytes_per_s);
   void read(TaskId task, Drive& drive, Amount amount, double weight, Random& chance);

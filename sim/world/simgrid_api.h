@@ -85,11 +85,11 @@ inline s4u::SplitDuplexLink* add_duplex_link(s4u::NetZone& zone, const std::stri
 // `what` is a zone, `gateway` is its middle.
 inline void hang(s4u::NetZone& zone, simgrid::kernel::routing::NetPoint* what,
                  simgrid::kernel::routing::NetPoint* gateway,
-                 const std::vector<s4u::LinkInRoute>& by) {
+                 const std::vector<s4u::LinkInRoute>& route) {
 #if SIMGRID_VERSION >= 40000
-  zone.add_route(what, nullptr, by, true);
+  zone.add_route(what, nullptr, route, true);
 #else
-  zone.add_route(what, nullptr, gateway, nullptr, by, true);
+  zone.add_route(what, nullptr, gateway, nullptr, route, true);
 #endif
 }
 

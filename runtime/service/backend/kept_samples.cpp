@@ -8,7 +8,7 @@ void KeptSamples::open(DatasetId dataset, Digest prefix, ShareId share) {
   std::vector<ShareId>& shares = shares_[{dataset.value, prefix}];
   if (std::find(shares.begin(), shares.end(), share) != shares.end()) return;
   // The number may have belonged to another share before.
-  for (auto& [of, others] : shares_) std::erase(others, share);
+  for (auto& [what, others] : shares_) std::erase(others, share);
   decoded_.erase(share.value);
   items_.drop_all(share);
   shares.push_back(share);

@@ -55,7 +55,7 @@ bool Warming::reads(DatasetId dataset) const {
 
 bool Warming::uses(PipelineId pipeline) const {
   return std::any_of(warmed_.begin(), warmed_.end(), [&](const auto& one) {
-    return one.second.by == pipeline && !one.second.over;
+    return one.second.pipeline_id == pipeline && !one.second.over;
   });
 }
 
@@ -102,7 +102,7 @@ void Warming::epoch_ended(const engine::EpochEnded& command) {
   if (!one) return jobs_.epoch_ended(command);
   if (one->over) return;
   one->over = true;
-  inbox_.add_left(command.job, one->id, one->by);
+  inbox_.add_left(command.job, one->id, one->pipeline_id);
 }
 
 }  // namespace batchflow::service

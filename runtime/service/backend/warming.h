@@ -19,11 +19,11 @@ class Warming final : public JobCommands {
  public:
   struct Status {
     DatasetId id;
-    PipelineId by;
+    PipelineId pipeline_id;
     std::string dataset;
     std::string pipeline;
     std::uint64_t samples = 0;  // so far
-    std::uint64_t of = 0;
+    std::uint64_t samples_wanted = 0;
     bool over = false;    // well, or with a problem
     std::string problem;  // of one that is over before its end
   };

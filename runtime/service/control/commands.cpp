@@ -196,7 +196,7 @@ std::string policy_plugins(const Question& asked) {
                            {"why", one.why}});
   Json ejected = Json::array();
   for (const Plugins::Ejected& one : asked.service.plugins.ejected())
-    ejected.push_back({{"policy", one.of},
+    ejected.push_back({{"policy", one.scope},
                        {"plugin", one.from},
                        {"exit", static_cast<int>(one.exit)},
                        {"reason", exit_text(one.exit)},
@@ -348,7 +348,7 @@ std::string warm_list(const Question& asked) {
     all.push_back({{"dataset", one.dataset},
                    {"pipeline", one.pipeline},
                    {"samples", one.samples},
-                   {"of", one.of},
+                   {"of", one.samples_wanted},
                    {"over", one.over},
                    {"problem", one.problem}});
   return Json{{"type", "answer"}, {"warming", std::move(all)}}.dump();

@@ -269,11 +269,11 @@ void choose_policy(engine::EngineConfig& config, std::string_view text) {
 }
 
 engine::EngineConfig NodeConfig::engine_config() const {
-  engine::EngineConfig told = engine;
-  told.corrupt_ratio_max = std::max(told.corrupt_ratio_max, corrupt_ratio_allowed);
-  told.staging_bytes = staging_told();
-  told.staging_sector_bytes = storage::kSector;
-  return told;
+  engine::EngineConfig shown = engine;
+  shown.corrupt_ratio_max = std::max(shown.corrupt_ratio_max, corrupt_ratio_allowed);
+  shown.staging_bytes = shown_staging();
+  shown.staging_sector_bytes = storage::kSector;
+  return shown;
 }
 
 namespace {

@@ -103,13 +103,13 @@ struct NodeConfig {
   memory::ScratchLimits scratch_limits() const;
   // The part of the staging memory that the engine reads into. The rest covers gaps between
   // samples.
-  Bytes staging_told() const { return storage.staging - storage.staging / 4; }
+  Bytes shown_staging() const { return storage.staging - storage.staging / 4; }
   // The part of the cache that the engine divides, as the `cache` of a scenario's node is. The rest
   // covers what the engine does not count: slabs with slots that no job has, entries of tables,
   // what a job has not yet unmapped.
   Bytes planned_bytes() const { return cache_bytes() - cache_bytes() / 16; }
   // What the engine is told of: its staging memory, too.
-  Bytes engine_bytes() const { return staging_told() + planned_bytes(); }
+  Bytes engine_bytes() const { return shown_staging() + planned_bytes(); }
 };
 
 // The addresses of `join`, with commas between them.

@@ -28,8 +28,8 @@ constexpr Bytes kTableBytes = 1;
 // Less than this is part of what the service itself takes.
 constexpr Bytes kApartLeast = Bytes{64} << 10;
 
-std::uint64_t samples_most(const Requester& by) {
-  return by.is_trusted ? kOwnSamplesMost : kBroughtSamplesMost;
+std::uint64_t samples_most(const Requester& requester) {
+  return requester.is_trusted ? kOwnSamplesMost : kBroughtSamplesMost;
 }
 
 Bytes catalogue_bytes(const engine::Catalogue& catalogue) {
@@ -51,13 +51,13 @@ std::vector<OpenedIndex> none_of(const NodeDataset& dataset, const std::string& 
   return none;
 }
 
-std::vector<OpenedIndex> open_all(const NodeDataset& dataset, const Requester& by,
+std::vector<OpenedIndex> open_all(const NodeDataset& dataset, const Requester& requester,
                                   const std::filesystem::path& folder,
                                   const sources::StopAsked& stop) {
   try {
     const memory::MayRunOutOfMemory scope;
     if (BF_FAILPOINT("service.dataset.new")) throw std::bad_alloc();
-    return open_with_splits(dataset, by, folder, stop);
+    return open_with_splits(dataset, requester, folder, stop);
   } catch (const std::bad_alloc&) {
     return none_of(dataset, "the machine has no memory to open it; ask again");
   }
@@ -75,16 +75,17 @@ Bytes table_bytes(const NodeDataset& dataset, const sources::SampleIndex& index)
 // ----------------------------------------------------------------------------------- threads ----
 
 void DatasetOpenings::begin_opening(std::uint64_t number, const NodeDataset& dataset,
-                                    const Requester& by, std::function<void(Opened)> then) {
-  const auto work = [dataset, by, folder = config_.state / "indices",
+                                    const Requester& requester, std::function<void(Opened)> then) {
+  const auto work = [dataset, requester, folder = config_.state / "indices",
                      then](const sources::StopAsked& stop) -> std::function<void()> {
     const auto began = std::chrono::steady_clock::now();
-    Opened made{dataset, open_all(dataset, by, folder, stop), 0};
+    Opened made{dataset, open_all(dataset, requester, folder, stop), 0};
     made.took = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     return [then, made = std::move(made)] { then(made); };
   };
   try {
-    openers_.start(number, dataset.is_brought() ? std::optional(by.user) : std::nullopt, work);
+    openers_.start(number, dataset.is_brought() ? std::optional(requester.user) : std::nullopt,
+                   work);
   } catch (const std::system_error& error) {
     // Not before the job that asks for it waits.
     const Opened none{dataset, none_of(dataset, "no thread to open it: " + error.code().message()),
@@ -93,17 +94,19 @@ void DatasetOpenings::begin_opening(std::uint64_t number, const NodeDataset& dat
   }
 }
 
-void DatasetOpenings::await(std::uint64_t number, const NodeDataset& dataset, const Requester& by) {
+void DatasetOpenings::await(std::uint64_t number, const NodeDataset& dataset,
+                            const Requester& requester) {
   for (const std::string& name : served_names(dataset)) {
-    opening_[name] = {number, dataset.path, by, {}};
+    opening_[name] = {number, dataset.path, requester, {}};
     failed_.erase(name);
   }
 }
 
-void DatasetOpenings::open(const NodeDataset& dataset, Requester by) {
+void DatasetOpenings::open(const NodeDataset& dataset, Requester requester) {
   const std::uint64_t number = next_++;
-  await(number, dataset, by);
-  begin_opening(number, dataset, by, [this, number](const Opened& one) { opened(number, one); });
+  await(number, dataset, requester);
+  begin_opening(number, dataset, requester,
+                [this, number](const Opened& one) { opened(number, one); });
 }
 
 void DatasetOpenings::open_unserved(const std::vector<NodeDataset>& wanted,
@@ -150,16 +153,17 @@ std::pair<std::string_view, std::string> DatasetOpenings::opening_problem(const 
 void DatasetOpenings::open_brought(const NodeDataset& wanted,
                                    const std::shared_ptr<const sources::DataRoot>& shown,
                                    Peer& connection) {
-  Requester by;
-  by.user = connection.user();
-  by.is_trusted = is_trusted(connection);
-  by.shown = shown;
-  by.memory_most =
-      std::max(kIndexLeast, config_.memory / (by.is_trusted ? kOwnIndexPart : kIndexPart));
-  const std::uint64_t had = brought_samples_[by.user];
+  Requester requester;
+  requester.user = connection.user();
+  requester.is_trusted = is_trusted(connection);
+  requester.shown = shown;
+  requester.memory_most =
+      std::max(kIndexLeast, config_.memory / (requester.is_trusted ? kOwnIndexPart : kIndexPart));
+  const std::uint64_t had = brought_samples_[requester.user];
   // At least one: 0 would mean any number.
-  by.samples_most = std::max<std::uint64_t>(1, samples_most(by) - std::min(had, samples_most(by)));
-  open(wanted, by);
+  requester.samples_most =
+      std::max<std::uint64_t>(1, samples_most(requester) - std::min(had, samples_most(requester)));
+  open(wanted, requester);
 }
 
 // ----------------------------------------------------------------------- results of opening ----
@@ -186,12 +190,12 @@ void DatasetOpenings::opened(std::uint64_t number, const NodeDataset& asked, std
   const auto found = opening_.find(dataset.name);
   if (found == opening_.end() || found->second.number != number) return;  // removed meanwhile
   std::vector<Waiting> waiting = std::move(found->second.waiting);
-  const Requester by = found->second.by;
+  const Requester requester = found->second.requester;
   opening_.erase(found);
   ServedDataset* served = nullptr;
   try {
     if (made.index) {
-      served = served_of(dataset, made, by, took);
+      served = served_of(dataset, made, requester, took);
       served->asked = asked;
       served->part = part;
       if (host_.dataset_added) host_.dataset_added(*served);
@@ -204,21 +208,21 @@ void DatasetOpenings::opened(std::uint64_t number, const NodeDataset& asked, std
     const bool is_asked_for = dataset.is_brought() || !waiting.empty();
     host_.say({fmt::format("dataset {}: {}", dataset.name, problem), LogLevel::error,
                is_asked_for ? "dataset" : "",
-               dataset.is_brought() ? std::optional(by.user) : std::nullopt});
+               dataset.is_brought() ? std::optional(requester.user) : std::nullopt});
   }
-  Result result{asked, served, std::move(problem), {}, by.is_trusted};
+  Result result{asked, served, std::move(problem), {}, requester.is_trusted};
   if (dataset.is_brought()) result.closed = made.closed;
   for (Waiting& one : waiting) tell_(std::move(one), result);
 }
 
 // The dataset that is there already, if it is the same.
 ServedDataset* DatasetOpenings::served_of(const NodeDataset& dataset, const OpenedIndex& made,
-                                          const Requester& by, double took) {
+                                          const Requester& requester, double took) {
   ServedDataset* const before = datasets_.find(std::string_view(dataset.name));
   const bool same = before && before->version == made.index->version() &&
                     before->listing == made.index->listing() &&
                     before->identity == file_identity(made.root->shown());
-  if (!same) return &add(dataset, made, by, took);
+  if (!same) return &add(dataset, made, requester, took);
   if (!before->index) {
     const Bytes apart = table_bytes(dataset, *made.index);
     set_apart_for_data(apart);
@@ -230,15 +234,15 @@ ServedDataset* DatasetOpenings::served_of(const NodeDataset& dataset, const Open
 }
 
 ServedDataset& DatasetOpenings::add(const NodeDataset& dataset, const OpenedIndex& made,
-                                    const Requester& by, double took) {
+                                    const Requester& requester, double took) {
   const bool is_brought = dataset.is_brought();
   const sources::SampleIndex& index = *made.index;
-  std::uint64_t& samples = brought_samples_[by.user];
-  if (is_brought && samples + index.samples() > samples_most(by))
+  std::uint64_t& samples = brought_samples_[requester.user];
+  if (is_brought && samples + index.samples() > samples_most(requester))
     throw sources::DatasetError(fmt::format(
         "jobs of user {} have brought folders of {} samples since the service began, and {} are "
         "the most; serve this one by a name (--dataset NAME={}), or start the service anew",
-        by.user, samples, samples_most(by), dataset.path.string()));
+        requester.user, samples, samples_most(requester), dataset.path.string()));
   // The catalogue stays, even when the dataset is let go.
   const Bytes apart = table_bytes(dataset, index);
   const Bytes stays = is_brought ? catalogue_bytes(*made.catalogue) : 0;
@@ -258,13 +262,13 @@ ServedDataset& DatasetOpenings::add(const NodeDataset& dataset, const OpenedInde
   served.pipeline = dataset.pipeline;
   served.format = dataset.format;
   served.tokens = dataset.tokens;
-  served.brought_by = by.user;
+  served.brought_by = requester.user;
   served.closed = made.closed;
   served.apart = apart;
   served.used = host_.now();
   if (is_brought) samples += index.samples();
   const auto say = [&](const std::string& what, LogLevel level) {
-    host_.say(is_brought ? LogLine(what, level, "dataset", by.user) : LogLine(what, level));
+    host_.say(is_brought ? LogLine(what, level, "dataset", requester.user) : LogLine(what, level));
   };
   for (const std::string& note : served.index->notes())
     say(fmt::format("dataset {}: {}", dataset.name, note), LogLevel::warning);

@@ -103,20 +103,20 @@ class DatasetOpenings {
   struct Opening {
     std::uint64_t number = 0;
     std::filesystem::path path;
-    Requester by;
+    Requester requester;
     std::vector<Waiting> waiting;
   };
-  void open(const NodeDataset& dataset, Requester by);
-  void begin_opening(std::uint64_t number, const NodeDataset& dataset, const Requester& by,
+  void open(const NodeDataset& dataset, Requester requester);
+  void begin_opening(std::uint64_t number, const NodeDataset& dataset, const Requester& requester,
                      std::function<void(Opened)> then);
-  void await(std::uint64_t number, const NodeDataset& dataset, const Requester& by);
+  void await(std::uint64_t number, const NodeDataset& dataset, const Requester& requester);
   void opened(std::uint64_t number, const Opened& all);
   void opened(std::uint64_t number, const NodeDataset& asked, std::size_t part,
               const OpenedIndex& made, double took);
-  ServedDataset* served_of(const NodeDataset& dataset, const OpenedIndex& made, const Requester& by,
-                           double took);
-  ServedDataset& add(const NodeDataset& dataset, const OpenedIndex& made, const Requester& by,
-                     double took);
+  ServedDataset* served_of(const NodeDataset& dataset, const OpenedIndex& made,
+                           const Requester& requester, double took);
+  ServedDataset& add(const NodeDataset& dataset, const OpenedIndex& made,
+                     const Requester& requester, double took);
   void remove(ServedDataset& dataset);
   void set_apart_for_data(Bytes bytes);
 

@@ -120,36 +120,37 @@ std::vector<std::string> served_names(const NodeDataset& dataset) {
 
 namespace {
 
-sources::SourceOptions options_of(const NodeDataset& dataset, const Requester& by) {
+sources::SourceOptions options_of(const NodeDataset& dataset, const Requester& requester) {
   sources::SourceOptions options;
   options.name = dataset.name;
   options.root = dataset.path;
   options.format = dataset.format;
   options.tokens_per_sample = dataset.tokens;
   if (!dataset.is_brought()) return options;
-  options.refuses_closed = !by.is_trusted;
-  options.memory_most = by.memory_most;
+  options.refuses_closed = !requester.is_trusted;
+  options.memory_most = requester.memory_most;
   // What is in an index is shown only to the user for whom it was made.
-  if (!by.is_trusted) options.kept_for = fmt::format("user {}", by.user);
+  if (!requester.is_trusted) options.kept_for = fmt::format("user {}", requester.user);
   return options;
 }
 
-void check_samples(const NodeDataset& dataset, const Requester& by,
+void check_samples(const NodeDataset& dataset, const Requester& requester,
                    const sources::SampleIndex& index) {
-  if (by.samples_most == 0 || index.samples() <= by.samples_most) return;
+  if (requester.samples_most == 0 || index.samples() <= requester.samples_most) return;
   throw sources::DatasetError(fmt::format(
       "{}: it has {} samples, and jobs of user {} may bring {} more; serve it by a name (--dataset "
       "NAME={}), or start the service anew",
-      dataset.path.string(), index.samples(), by.user, by.samples_most, dataset.path.string()));
+      dataset.path.string(), index.samples(), requester.user, requester.samples_most,
+      dataset.path.string()));
 }
 
 }  // namespace
 
-std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset, const Requester& by,
+std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset, const Requester& requester,
                                           const std::filesystem::path& index_folder,
                                           const sources::StopAsked& stop) {
   std::vector<OpenedIndex> all;
-  std::shared_ptr<const sources::DataRoot> root = by.shown;
+  std::shared_ptr<const sources::DataRoot> root = requester.shown;
   std::shared_ptr<sources::SampleIndex> whole;
   std::string closed = dataset.path;  // until its files have been looked at
   const bool part_alone = is_part_alone(dataset);
@@ -159,7 +160,7 @@ std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset, const Requ
     try {
       const std::shared_ptr<sources::SampleIndex> index = make(one.name);
       if (is_served) {
-        check_samples(dataset, by, *index);
+        check_samples(dataset, requester, *index);
         // It is done here because only the jobs that want this dataset wait for this thread.
         one.catalogue =
             std::make_shared<engine::Catalogue>(sources::StoredIndex::catalogue_of(*index, stop));
@@ -175,7 +176,7 @@ std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset, const Requ
   };
   whole = add(dataset.name, !part_alone, [&](const auto&) -> std::shared_ptr<sources::SampleIndex> {
     if (!root) root = sources::open_data(dataset.path);
-    sources::SourceOptions options = options_of(dataset, by);
+    sources::SourceOptions options = options_of(dataset, requester);
     options.index_folder = index_folder;
     options.opened = root;
     options.stop = stop;
@@ -186,7 +187,7 @@ std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset, const Requ
     add(split_name(dataset, split), true,
         [&](const std::string& name) -> std::shared_ptr<sources::SampleIndex> {
           if (!whole) throw sources::DatasetError(all.front().problem);
-          return sources::make_split(whole, split.rule, name, {stop, by.memory_most});
+          return sources::make_split(whole, split.rule, name, {stop, requester.memory_most});
         });
   }
   for (OpenedIndex& one : all) {

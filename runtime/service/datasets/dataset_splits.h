@@ -44,7 +44,7 @@ struct Requester {
 };
 // Answers the whole, then its splits in the order in which they were written. Builds or finds the
 // index.
-std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset, const Requester& by,
+std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset, const Requester& requester,
                                           const std::filesystem::path& index_folder,
                                           const sources::StopAsked& stop);
 // The names that the whole and its splits will have.

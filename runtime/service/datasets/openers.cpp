@@ -31,7 +31,7 @@ Openers::~Openers() {
   }
 }
 
-void Openers::start(std::uint64_t number, std::optional<uid_t> by, Work work) {
+void Openers::start(std::uint64_t number, std::optional<uid_t> user, Work work) {
   if (BF_FAILPOINT("service.dataset.thread"))
     throw std::system_error(EAGAIN, std::generic_category());
   auto stops = std::make_shared<std::atomic<bool>>(false);
@@ -57,7 +57,7 @@ void Openers::start(std::uint64_t number, std::optional<uid_t> by, Work work) {
                           --shared->left;
                           shared->changed.notify_all();
                         }),
-                        by, stops};
+                        user, stops};
   } catch (const std::system_error&) {
     openers_.erase(number);
     const std::lock_guard lock(shared_->mutex);
@@ -72,13 +72,14 @@ void Openers::stop(std::uint64_t number) {
 }
 
 std::size_t Openers::running() const {
-  return static_cast<std::size_t>(std::count_if(
-      openers_.begin(), openers_.end(), [](const auto& one) { return one.second.by.has_value(); }));
+  return static_cast<std::size_t>(
+      std::count_if(openers_.begin(), openers_.end(),
+                    [](const auto& one) { return one.second.user.has_value(); }));
 }
 
-std::size_t Openers::running(uid_t by) const {
+std::size_t Openers::running(uid_t user) const {
   return static_cast<std::size_t>(std::count_if(
-      openers_.begin(), openers_.end(), [&](const auto& one) { return one.second.by == by; }));
+      openers_.begin(), openers_.end(), [&](const auto& one) { return one.second.user == user; }));
 }
 
 }  // namespace batchflow::service

@@ -34,12 +34,12 @@ class Openers {
   // posted, and then the thread counts no more. Throws std::system_error if there is no thread.
   // `by`: the user of the job that it is for.
   using Work = std::function<std::function<void()>(const sources::StopAsked& stop)>;
-  void start(std::uint64_t number, std::optional<uid_t> by, Work work);
+  void start(std::uint64_t number, std::optional<uid_t> user, Work work);
   // The thread ends soon; its result is still posted.
   void stop(std::uint64_t number);
   // Threads that run for jobs: of all users, of one.
   std::size_t running() const;
-  std::size_t running(uid_t by) const;
+  std::size_t running(uid_t user) const;
 
   static constexpr std::chrono::seconds kEndWithin{5};
 
@@ -53,7 +53,7 @@ class Openers {
   };
   struct Opener {
     std::thread thread;
-    std::optional<uid_t> by;
+    std::optional<uid_t> user;
     std::shared_ptr<std::atomic<bool>> stops;
   };
 

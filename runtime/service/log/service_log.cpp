@@ -40,8 +40,8 @@ void ServiceLog::say(const LogLine& line) {
 }
 
 void ServiceLog::tick() {
-  for (const auto& [of, count] : std::exchange(counts_, {})) {
-    const auto& [kind, user] = of;
+  for (const auto& [message, count] : std::exchange(counts_, {})) {
+    const auto& [kind, user] = message;
     if (count.left_out == 0) continue;
     write({fmt::format("{} more lines of kind {}{} were left out", count.left_out, kind,
                        user ? fmt::format(", by user {},", user_name(*user)) : ""),

@@ -84,7 +84,7 @@ void leave_files(const plugin::Plugin& plugin, PluginExit exit, const char* why)
   say(why);
   say("\n\nit was asked last\n");
   if (was_asked) {
-    write_all(text, last_question.of.name.data(), last_question.of.name.size());
+    write_all(text, last_question.scope.name.data(), last_question.scope.name.size());
     say(": ");
     write_all(text, last_question.text.data(), last_question.text.size());
   } else {

@@ -24,7 +24,6 @@ class PluginApart final : public apart::Answering {
               std::shared_ptr<child::PolicyProcess> process, std::vector<std::byte> description);
 
   const plugin::PluginFile& file() const { return *file_; }
-  const std::shared_ptr<const plugin::PluginFile>& shared_file() const { return file_; }
   const apart::Described& described() const { return described_; }
   std::span<const std::byte> description() const { return description_; }
   const child::PolicyProcess& process() const { return *process_; }

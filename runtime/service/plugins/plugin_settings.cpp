@@ -101,9 +101,10 @@ std::string unless_quarantined(std::string_view kind, const std::string& text) {
   std::string found = text;
   const engine::PolicyName named = engine::policy_name(kind);
   engine::visit_policies(usual.policies, [&](std::string_view one, const std::string& policy) {
-    const engine::PolicyName of = engine::policy_name(one);
+    const engine::PolicyName policy_named = engine::policy_name(one);
     const bool same =
-        of.kind == named.kind && (of.evictions.empty() || of.evictions[0] == named.evictions[0]);
+        policy_named.kind == named.kind &&
+        (policy_named.evictions.empty() || policy_named.evictions[0] == named.evictions[0]);
     if (same) found = policy;
   });
   return found;

@@ -66,7 +66,7 @@ bool is_quarantined(PluginExit exit) {
 }
 
 std::string text_of(const engine::Question& question) {
-  return fmt::format("{}: {}", question.of.text(),
+  return fmt::format("{}: {}", question.scope.text(),
                      std::string_view(question.text.data(), question.text.size()));
 }
 
@@ -82,9 +82,9 @@ Plugins::Plugins(const fs::path& state, PluginSettings settings, Host host)
     engine::Question question;
     // A call that is not noted is none of what was noted last.
     if (!host_.engine.question(question) || !failure.policy.starts_with(engine::policy_kind_name(
-                                                engine::policy_name(question.of.name).kind)))
+                                                engine::policy_name(question.scope.name).kind)))
       return;
-    failure.of = question.of.text();
+    failure.scope = question.scope.text();
     failure.asked = text_of(question);
   });
   watch_if_needed();
@@ -311,7 +311,7 @@ void Plugins::look(Instant now) {
     const std::string from(from_of(failure.policy));
     const ExitReport exit{PluginExit::failed, fmt::format("{}: {}", failure.policy, failure.why),
                           failure.asked};
-    if (failure.of.empty() || !eject_one(engine::policy_scope(failure.of), from, exit, now))
+    if (failure.scope.empty() || !eject_one(engine::policy_scope(failure.scope), from, exit, now))
       eject(from, exit, now);
   }
 }
@@ -391,23 +391,23 @@ std::vector<Plugins::Ejected> Plugins::ejected() const {
   return there;
 }
 
-bool Plugins::eject_one(const engine::PolicyScope& of, std::string_view from,
+bool Plugins::eject_one(const engine::PolicyScope& scope, std::string_view from,
                         const ExitReport& exit, Instant now) {
-  if (from_of(policy_text(host_.config.policies, of.name)) != from) return false;
-  const std::string name = of.text();
+  if (from_of(policy_text(host_.config.policies, scope.name)) != from) return false;
+  const std::string name = scope.text();
   // What it answers until the default has come is not held against it again. A share or stream of
   // that number may be another one by now.
   if (host_.engine.has_own_policy(name)) return true;
   for (const Ejected& one : ejected_) {
-    if (one.of == name && one.at == now) return true;
+    if (one.scope == name && one.at == now) return true;
   }
-  std::erase_if(ejected_, [&](const Ejected& one) { return one.of == name; });
-  const std::string by = instead_of(of.name, from);
-  if (of.only) {
-    host_.renew({fmt::format("{}={}", name, by)});
+  std::erase_if(ejected_, [&](const Ejected& one) { return one.scope == name; });
+  const std::string substitute = instead_of(scope.name, from);
+  if (scope.only) {
+    host_.renew({fmt::format("{}={}", name, substitute)});
   } else {
     engine::PolicyTexts wanted = host_.config.policies;
-    engine::set_policy(wanted, of.name, by);
+    engine::set_policy(wanted, scope.name, substitute);
     host_.change(wanted);
   }
   ejected_.push_back({name, std::string(from), exit.number, exit.why, now});
@@ -417,7 +417,7 @@ bool Plugins::eject_one(const engine::PolicyScope& of, std::string_view from,
                          "other policies stay, and after a restart batchflowctl policy reset {} "
                          "lets it in again",
                          from, name, static_cast<int>(exit.number), exit_text(exit.number),
-                         exit.why, name, by, from),
+                         exit.why, name, substitute, from),
              LogLevel::error});
   ExitReport known = exit;
   if (const PluginApart* const apart = plugin_apart(hash); apart != nullptr && exit.asked.empty())
@@ -433,9 +433,9 @@ void Plugins::eject(std::string_view from, const ExitReport& exit, Instant now) 
   engine::visit_policies(host_.config.policies,
                          [&](std::string_view kind, const std::string& text) {
                            if (from_of(text) != from) return;
-                           const std::string by = instead_of(kind, from);
-                           instead.push_back(fmt::format("{}={}", kind, by));
-                           engine::set_policy(wanted, kind, by);
+                           const std::string substitute = instead_of(kind, from);
+                           instead.push_back(fmt::format("{}={}", kind, substitute));
+                           engine::set_policy(wanted, kind, substitute);
                          });
   // As a shadow it decided nothing, and is gone as well.
   std::vector<std::string> left = shadows_;

@@ -74,8 +74,8 @@ class Plugins {
   std::vector<Quarantined> quarantined() const { return quarantine_.all(); }
   // A policy that a default has replaced, in one share or stream or everywhere.
   struct Ejected {
-    std::string of;    // `eviction.encoded[3]`, `dispatch`
-    std::string from;  // the plugin
+    std::string scope;  // `eviction.encoded[3]`, `dispatch`
+    std::string from;   // the plugin
     PluginExit exit;
     std::string why;
     Instant at;
@@ -111,7 +111,7 @@ class Plugins {
   // From now on the default policies decide in place of those from `from`.
   void eject(std::string_view from, const ExitReport& exit, Instant now);
   // In place of this one alone, if it is from `from`. False: it is not.
-  bool eject_one(const engine::PolicyScope& of, std::string_view from, const ExitReport& exit,
+  bool eject_one(const engine::PolicyScope& scope, std::string_view from, const ExitReport& exit,
                  Instant now);
   void look_for_refusals(Instant now);
   void look_for_held_back(Instant now);
