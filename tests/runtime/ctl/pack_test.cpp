@@ -23,7 +23,7 @@ std::size_t entries(const fs::path& folder) {
 TEST_CASE("a folder is packed into shards of the size asked for, and holds the same samples") {
   const Folder data, place, streams;
   for (int i = 0; i < 40; ++i)
-    data.write(fmt::format("{}/{:02}.bmp", i % 2 ? "cat" : "dog", i), std::string(1000, 'x'));
+    data.write(fmt::format("{}/{:02}.ppm", i % 2 ? "cat" : "dog", i), std::string(1000, 'x'));
   const Outcome outcome =
       run_ctl({"pack", data.path(), place / "packed", "--shards-of", "10kb", "--name", "pets"},
               streams.path());
