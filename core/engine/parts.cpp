@@ -5,8 +5,187 @@
 #include <tuple>
 
 #include "core/base/config_value.h"
+#include "core/engine/books.h"
 
 namespace batchflow::engine {
+
+namespace {
+
+// The most that one step does of work that can wait: residents shown to a new policy, needs told,
+// scores copied.
+constexpr std::size_t kWorkAStep = 2048;
+// The same for evictions when a share shrinks.
+constexpr std::size_t kEvictedAStep = 512;
+
+}  // namespace
+
+// ------------------------------------------------------------------------------------ a step ----
+
+void Engine::Parts::handle_alarms() {
+  while (const auto alarm = s.alarms.next_due(s.now)) {
+    switch (alarm->kind) {
+      case AlarmKind::retry_read:
+        reads.retry(ReadIndex(alarm->subject), alarm->serial);
+        break;
+      case AlarmKind::retry_prepare:
+        preparation.retry(MakingIndex(alarm->subject), alarm->serial);
+        break;
+      case AlarmKind::late_prepare:
+        preparation.look_for_late(StreamId(alarm->subject));
+        break;
+      case AlarmKind::rank_timeout:
+        membership.timed_out(JobIndex(alarm->subject), alarm->serial);
+        break;
+      case AlarmKind::stranded:
+        membership.still_stranded(StreamId(alarm->subject), alarm->serial);
+        break;
+      case AlarmKind::ask_allocation:
+        s.memory.wake(s.now);
+        break;
+      case AlarmKind::ask_dispatch:
+        s.room_changed = true;
+        break;
+      case AlarmKind::look_at_job:
+        look_at(JobIndex(alarm->subject), alarm->serial);
+        break;
+      case AlarmKind::go_on:
+        break;
+    }
+  }
+}
+
+// What cannot be made ends the jobs that need it.
+void Engine::Parts::handle_failures() {
+  for (std::size_t i = 0; i < preparation.failures.size(); ++i) {
+    const StreamFailure failure = preparation.failures[i];
+    if (!s.streams.live(failure.stream)) continue;
+    const std::vector<JobIndex> jobs = s.streams[failure.stream].jobs;
+    for (const JobIndex index : jobs) {
+      membership.refuse(s.jobs[index], failure.why, failure.needed, failure.available);
+    }
+  }
+  preparation.failures.clear();
+  const std::vector<JobIndex> weighted = s.weighted_jobs;
+  for (const JobIndex index : weighted) {
+    if (s.jobs[index].to_refuse == Refusal::nothing_to_draw) {
+      membership.refuse(s.jobs[index], Refusal::nothing_to_draw, 0, 0);
+    }
+  }
+  for (const JobIndex index : s.contradicting_jobs) {
+    if (s.jobs.live(index) && s.jobs[index].to_refuse == Refusal::bad_position) {
+      membership.refuse(s.jobs[index], Refusal::bad_position, 0, 0);
+    }
+  }
+  s.contradicting_jobs.clear();
+  listed.refuse_failed([&](Job& job, Refusal why) { membership.refuse(job, why, 0, 0); });
+}
+
+void Engine::Parts::look_at_jobs() {
+  for (std::size_t i = 0; i < s.jobs_to_look_at.size(); ++i) {
+    const JobIndex index = s.jobs_to_look_at[i];
+    if (!s.jobs.live(index)) continue;
+    ++operations;
+    Job& entry = s.jobs[index];
+    entry.to_look_at = false;
+    assembly.pump(entry);
+    dispatching.review(entry);
+  }
+  s.jobs_to_look_at.clear();
+}
+
+// Tells policies how many jobs a block is still good for, some blocks in each step: a lane that is
+// joined or left changes all of its blocks, and an epoch that begins changes those of all lanes.
+void Engine::Parts::refresh_needs() {
+  while (!s.changed_streams.empty() && needs_reported < kWorkAStep / 2) {
+    const StreamId index = s.changed_streams.back();
+    if (s.streams.live(index) && s.streams[index].lanes) {
+      order::Lanes& lanes = *s.streams[index].lanes;
+      const bool all =
+          lanes.visit_changed_needs(kWorkAStep / 2 - needs_reported, [&](order::BlockRef block) {
+            ++needs_reported;
+            if (lanes.state(block) == order::BlockState::resident)
+              report_takers(s, BlockIndex(lanes.tag(block)));
+          });
+      if (!all) break;
+      s.streams[index].needs_changed = false;
+    }
+    s.changed_streams.pop_back();
+  }
+  if (!s.changed_streams.empty()) s.alarms.set(s.now, {});
+}
+
+// Copies scores for the epochs to come, some in each step.
+void Engine::Parts::settle_weights() {
+  for (const JobIndex index : s.weighted_jobs) {
+    Job& entry = s.jobs[index];
+    if (entry.weights->settled()) continue;
+    if (entry.weights->settle(kWorkAStep / 4)) s.look_at(index);
+    s.alarms.set(s.now, {});
+  }
+}
+
+void Engine::Parts::decide() {
+  needs_reported = 0;
+  membership.make_way();
+  for (bool more = true; more;) {
+    block_parts.plan_staging();
+    s.memory.plan_now(s.now);
+    charges.strip_ahead(s.memory.take_planned());
+    bool shrinking = s.memory.settle(s.now, kEvictedAStep, s.evicted);
+    drop_evicted(s);
+    item_shares.close_unused(s.memory.take_unused());
+    for (const Place& place : s.memory.take_grown()) {
+      s.room_on(place.node);
+      if (place.tier == Tier::dram) s.staging_changed(s.node_of.at(place.node));
+    }
+    if (shrinking) s.alarms.set(s.now, {});
+    more = membership.settle();
+    // A job that has come has memory before anything is started for it.
+    if (s.memory.plan_due()) {
+      more = true;
+      continue;
+    }
+    look_at_jobs();
+    refresh_needs();
+    // Makings that began before come first.
+    more = block_parts.stage_waiting() || more;
+    if (s.room_changed) {
+      s.room_changed = false;
+      more = dispatching.start_some() || more;
+    }
+    more = charges.settle_current() || more;
+    if (s.short_of_memory && (more || s.room_changed)) {
+      // A batch waits for a slot, and something has become free.
+      s.short_of_memory = false;
+      s.jobs.each([&](JobIndex index) {
+        if (s.jobs[index].is_waiting()) s.look_at(index);
+      });
+    }
+    more = more || !s.jobs_to_look_at.empty() || !s.moving_jobs.empty() || s.room_changed;
+  }
+  for (const EngineState::BegunEpoch& begun : s.begun_epochs) {
+    if (!s.jobs.live(begun.job)) continue;
+    item_shares.epoch_began(s.jobs[begun.job], begun.epoch);
+    selection.epoch_began(s.jobs[begun.job], begun.epoch);
+  }
+  s.begun_epochs.clear();
+  // Without jobs nothing changes that a policy could learn from.
+  if (s.job_of.size() > 0)
+    s.ask_again(s.memory.asks_next(), asks_allocation_at, {AlarmKind::ask_allocation});
+  refresh_needs();
+  operations += needs_reported;
+  settle_weights();
+  early_reads.go_on();
+  node_ends.go_on();
+  std::vector<Resident> adopted;
+  if (s.memory.eviction().adopt(kWorkAStep, adopted)) s.alarms.set(s.now, {});
+  for (const Resident& one : adopted) {
+    if (!one.owner.is_none()) report_takers(s, one.owner);
+  }
+}
+
+// ------------------------------------------------------------- events that concern several parts
+// ----
 
 void Engine::Parts::on(const ScoresReported& event) {
   Job* live_job = job(event.job);
