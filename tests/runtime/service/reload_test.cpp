@@ -68,7 +68,7 @@ TEST_CASE("a service's engine has the defaults that scenarios have") {
   config.memory = Bytes{1} << 30;
   const Bytes cache = config.cache_bytes();
   CHECK(config.planned_bytes() == cache - cache / 16);
-  CHECK(config.engine_bytes() == config.planned_bytes() + config.staging_told());
+  CHECK(config.engine_bytes() == config.planned_bytes() + config.shown_staging());
 }
 
 TEST_CASE("a dataset's name is told from a path") {
