@@ -39,7 +39,6 @@ class Job:
         self.left_early = False  # some batches of the epoch were given, not all
         self.over = False  # all epochs that the job was opened for are over
         self._is_parted = False  # it ends with the iteration that has it
-        self._has_said = False  # that samples are replaced
         self._arguments = arguments
         self._output, self._make = arrays.choose(arguments.output)
         make_numbers = arrays.numbers_beside(self._output, self._make)
@@ -89,7 +88,7 @@ class Job:
     @alone
     def end(self, epoch: "Iteration[Any]") -> None:
         epoch.ended = True
-        if self._brought is None and not self._has_said:
+        if self._brought is None:
             self._say_what_is_replaced(epoch.number)
         if self._is_parted:
             self.session.close()  # its length can still be asked
@@ -98,10 +97,10 @@ class Job:
         """A script of PyTorch ends with what a broken file raises."""
         count = int(self.session.times()["replaced"])
         if count > 0:
-            self._has_said = True
-            args.say(f"{count} corrupt sample{'s' if count > 1 else ''} had others in their place up to "
-                     f"the end of epoch {epoch}, as up to corrupt_ratio_max of all may have; "
-                     "'batchflowctl verify' names them, and so do the batches' wanted_keys")
+            args.say_once(f"corrupt samples of {self._arguments.dataset}",
+                          f"had others in their place: {count} up to the end of epoch {epoch}, as up to "
+                          "corrupt_ratio_max of all may have; 'batchflowctl verify' names them, and so "
+                          "do the batches' wanted_keys")
 
     def scores(self) -> Scores:
         return self.session.scores() if self._arguments.order == "weighted" else ((), ())

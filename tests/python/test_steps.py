@@ -213,8 +213,8 @@ class Steps(Served):
                 self.assertEqual(done.stdout.split(" ", 3)[:2], ["True", str(self.ROWS - 2)],
                                  done.stderr)
                 self.assertIn("[7, 77]", done.stdout)
-                self.assertIn("2 corrupt samples had others in their place up to the end of epoch 0",
-                              done.stderr)
+                self.assertIn("corrupt samples of rows had others in their place: 2 up to the end of "
+                              "epoch 0", done.stderr)
                 said = self.daemon.log.read_text()
                 self.assertIn(words, said)
                 self.assertIn("sample 77 (rows.npy:77): step 'work' of ", said)
