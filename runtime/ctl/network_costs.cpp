@@ -125,9 +125,11 @@ class NetworkMeasurement {
   json ask(TcpChannel& channel, const json& question, std::string_view type) const {
     write_message(channel, question);
     json answer = read_message(channel);
-    if (type_of(answer) == "refused")
-      throw Failure(
-          fmt::format("{}: {}", options_.peer, output::printable(text_of(answer, "message"))));
+    if (type_of(answer) == "refused") {
+      const std::string why = text_of(answer, "message");
+      throw has_begun() ? cut_off(why)
+                        : Failure(fmt::format("{}: {}", options_.peer, output::printable(why)));
+    }
     if (type_of(answer) == type) return answer;
     if (has_begun() && !channel.is_open()) throw cut_off(channel.problem());
     throw Failure(
