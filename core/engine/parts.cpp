@@ -85,10 +85,10 @@ void Engine::Parts::look_at_jobs() {
     const JobIndex index = s.jobs_to_look_at[i];
     if (!s.jobs.live(index)) continue;
     ++operations;
-    Job& entry = s.jobs[index];
-    entry.to_look_at = false;
-    assembly.pump(entry);
-    dispatching.review(entry);
+    Job& job = s.jobs[index];
+    job.to_look_at = false;
+    assembly.pump(job);
+    dispatching.review(job);
   }
   s.jobs_to_look_at.clear();
 }
@@ -117,9 +117,9 @@ void Engine::Parts::refresh_needs() {
 // Copies scores for the epochs to come, some in each step.
 void Engine::Parts::settle_weights() {
   for (const JobIndex index : s.weighted_jobs) {
-    Job& entry = s.jobs[index];
-    if (entry.weights->settled()) continue;
-    if (entry.weights->settle(kWorkAStep / 4)) s.look_at(index);
+    Job& job = s.jobs[index];
+    if (job.weights->settled()) continue;
+    if (job.weights->settle(kWorkAStep / 4)) s.look_at(index);
     s.alarms.set(s.now, {});
   }
 }

@@ -23,7 +23,6 @@ MemberId LaneMembers::add(std::uint32_t tag) {
 }
 
 MemberId LaneMembers::add(std::uint32_t tag, const LanePosition& position) {
-  generations_.observe(position.generation);
   const MemberId id = take_slot(tag, false);
   LaneMember& member = members_[id.value];
   LaneRun& run = member.runs[0];

@@ -19,7 +19,7 @@ class StrictEpochs {
   StrictEpochs(const Generations& generations, ChangedNeeds& changed)
       : generations_(generations), changed_(changed) {}
 
-  // What a member is known to come to has changed. `of` is the member's own, and becomes `now`.
+  // What a member is known to come to has changed. `coming` is the member's own, and becomes `now`.
   void expect(Coming& coming, Coming now);
   // How many members in an earlier epoch will come to this generation, as things are.
   std::uint32_t to_come(const Generation& generation) const {

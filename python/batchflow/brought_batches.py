@@ -54,11 +54,10 @@ class BroughtBatches:
         return made
 
     def _say_what_is_replaced(self, batch: Batch) -> None:
-        marks = batch.marks.tolist()
-        replaced = [key for key, mark in zip(batch.wanted_keys.tolist(), marks) if mark & REPLACED]
-        if replaced:
+        places = [place for place, mark in enumerate(batch.marks.tolist()) if mark & REPLACED]
+        if places:
             self._has_said = True
-            say(f"sample {replaced[0]} of {self._kind} could not be made, and another one stands for "
+            say(f"sample {batch.wanted_keys.tolist()[places[0]]} of {self._kind} could not be made, and another one stands for "
                 "it, as for each further one up to corrupt_ratio_max; the service's log says why. "
                 "With local=True the script loads the Dataset: samples may differ then, and what they "
                 "raise ends it")

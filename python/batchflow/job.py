@@ -140,16 +140,18 @@ class Job:
         elif arguments.batch_size is None:
             result = plain_sample(batch, 0)
         if self._output == "torch":
-            mixes_there = arguments.mixing is not None and arguments.device is not None
-            if arguments.mixing is not None and not mixes_there:
-                result = mix(arguments.mixing, result, batch, arguments.shuffle_seed)
+            if arguments.device is None:
+                result = self._mixed(result, batch, arguments)
             if arguments.pin_memory:
                 result = pin(result)
             if arguments.device is not None:
-                result = self._to_device(result, arguments.device)
-            if arguments.mixing is not None and mixes_there:
-                result = mix(arguments.mixing, result, batch, arguments.shuffle_seed)
+                result = self._mixed(self._to_device(result, arguments.device), batch, arguments)
         return result
+
+    def _mixed(self, given: Any, batch: Batch, arguments: args.Arguments) -> Any:
+        if arguments.mixing is None:
+            return given
+        return mix(arguments.mixing, given, batch, arguments.shuffle_seed)
 
     def _to_device(self, batch: Any, device: str) -> Any:
         if self._brought is not None:

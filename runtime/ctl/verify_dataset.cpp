@@ -15,6 +15,7 @@
 #include "fmt/format.h"
 #include "programs/output/terminal.h"
 #include "runtime/sources/dataset_file.h"
+#include "runtime/sources/file_kinds.h"
 #include "runtime/sources/record.h"
 
 namespace batchflow::ctl {
@@ -27,14 +28,12 @@ constexpr std::size_t kFirstBytes = 64;             // enough to recognise a pic
 constexpr int kTries = 3;
 constexpr std::chrono::milliseconds kBeforeNextTry{20};
 
-// Whether a name says that this is a picture that can be decoded: it ends in `jpg` or the like.
+// Whether a name says that this is a picture: it ends in `jpg` or the like.
 bool is_called_picture(std::string_view name) {
-  std::string ending(name.substr(name.find_last_of('.') + 1));
+  std::string ending = "." + std::string(name.substr(name.find_last_of('.') + 1));
   std::transform(ending.begin(), ending.end(), ending.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  constexpr std::string_view kEndings[] = {"avif", "bmp", "jpeg", "jpg",
-                                           "png",  "tif", "tiff", "webp"};
-  return std::find(std::begin(kEndings), std::end(kEndings), ending) != std::end(kEndings);
+  return sources::is_called_picture(ending);
 }
 
 // Checks one sample after another. Each thread has one.

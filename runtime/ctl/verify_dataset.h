@@ -22,7 +22,7 @@ struct VerifyOptions {
   std::size_t findings_most = 10'000;  // that are listed; all are counted
   std::function<bool()> stop;          // called ten times a second
   sources::IndexProgress progress;
-  std::span<const prepare::PictureKind> kinds = prepare::picture_kinds();
+  std::span<const prepare::PictureKind> kinds = prepare::picture_kinds();  // that are decoded
 };
 
 struct Finding {

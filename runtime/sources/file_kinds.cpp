@@ -46,12 +46,16 @@ bool has(const Table& table, std::string_view ending) {
 
 }  // namespace
 
+bool is_called_picture(std::string_view ending) {
+  return has(kPictures, ending) || has(kOptional, ending);
+}
+
 bool is_picture_ending(std::string_view ending) {
   return has(kPictures, ending);
 }
 
 bool may_be_decoded(std::string_view ending) {
-  return has(kPictures, ending) || !(has(kOptional, ending) || has(kOthers, ending));
+  return is_picture_ending(ending) || !(has(kOptional, ending) || has(kOthers, ending));
 }
 
 std::uint64_t undecodable_samples(const SampleIndex& index) {

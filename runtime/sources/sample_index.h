@@ -116,7 +116,7 @@ class SampleIndex {
   mutable IndexSums sums_;
 };
 
-// The progress of long work, for a progress bar: `done` of `of` (0: not known yet), counted in
+// The progress of long work, for a progress bar: `done` of `total` (0: not known yet), counted in
 // `what`.
 using IndexProgress =
     std::function<void(std::uint64_t done, std::uint64_t total, std::string_view what)>;

@@ -57,8 +57,8 @@ std::string bytes_text(Bytes bytes) {
   return fmt::format("{:.{}f} {}", value, unit == 0 ? 0 : 1, kUnits[unit]);
 }
 
-std::string tile(std::string_view value, std::string_view shown) {
-  return fmt::format("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n", value, shown);
+std::string tile(std::string_view value, std::string_view what) {
+  return fmt::format("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n", value, what);
 }
 
 std::string bar(double share, bool stall) {
@@ -109,10 +109,10 @@ std::string nodes_table(const Snapshot& now) {
   line("this one", now.connections, now.workers, now.moved.read_bytes, now.moved.fetched_bytes,
        now.moved.prepared_samples, now.preparing_s, now.used_bytes, now.planned_bytes);
   for (const NodeStatus& one : now.nodes) {
-    const NodeCounters& shown = one.counters;
-    line(escaped(one.name) + (one.ready ? "" : " (opens datasets)"), one.ranks, shown.workers,
-         shown.read_bytes, shown.fetched_bytes, shown.prepared_samples,
-         static_cast<double>(shown.preparing_ns) / 1e9, shown.used_bytes, one.memory);
+    const NodeCounters& counters = one.counters;
+    line(escaped(one.name) + (one.ready ? "" : " (opens datasets)"), one.ranks, counters.workers,
+         counters.read_bytes, counters.fetched_bytes, counters.prepared_samples,
+         static_cast<double>(counters.preparing_ns) / 1e9, counters.used_bytes, one.memory);
   }
   return out + "</table></div>\n";
 }

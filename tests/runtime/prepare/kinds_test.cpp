@@ -333,7 +333,7 @@ TEST_CASE("an AVIF of very many frames is refused before they are decoded") {
 }
 
 // libavif scales a frame to the size that the file claims.
-TEST_CASE("an AVIF whose header claims another size has that size, or is refused") {
+TEST_CASE("an AVIF with a header that claims another size has that size, or is refused") {
   const Encoded avif = encode_avif(64, 48, {});
   if (avif.empty()) return skipped("there is nothing here that encodes AVIF");
   std::size_t at = 0;
