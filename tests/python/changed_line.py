@@ -2,9 +2,11 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
 from collections import Counter
 
 from support import HERE, Daemon, Folder
@@ -42,7 +44,7 @@ class ChangedLine(Folder):
         """What each rank of a script prints, an object a line; and what it says on stderr."""
         file = self.folder / script
         file.write_text(text)
-        env = dict(os.environ)
+        env = dict(os.environ, PYTHONFAULTHANDLER="1")
         if ranks > 1:
             env.update(WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()),
                        GLOO_SOCKET_IFNAME="lo")
@@ -56,15 +58,24 @@ class ChangedLine(Folder):
             running.append((subprocess.Popen([sys.executable, str(file), str(self.root)], env=env,
                                              stdout=out, stderr=err), out, err))
             self.addCleanup(running[-1][0].kill)
+        # A rank that fails leaves the others waiting for it: what it said is shown, not their wait.
+        deadline = time.monotonic() + 250
+        codes = [None] * ranks
+        while None in codes and not any(codes) and time.monotonic() < deadline:
+            time.sleep(0.02)
+            codes = [process.poll() for process, _, _ in running]
+        for process, _, _ in running:
+            if process.poll() is None:
+                process.send_signal(signal.SIGABRT)  # it says where it waits
+                process.wait(60)
         printed, said = [], ""
-        for process, out, err in running:
-            code = process.wait(250)
+        for _, out, err in running:
             for one in (out, err):
                 one.seek(0)
             said += err.read()
-            self.assertEqual(code, 0, said[-3000:])
-            printed.append([json.loads(line) for line in out])
-        return printed, said
+            printed.append(out.read().splitlines())
+        self.assertEqual(codes, [0] * ranks, f"{printed}\n{said[-6000:]}")
+        return [[json.loads(line) for line in lines] for lines in printed], said
 
     def check(self, script, loaders, ranks=1, **how):
         """`loaders`: their classes, in turn, with the changed line."""
