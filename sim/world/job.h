@@ -47,43 +47,60 @@ struct Job {
     preempted,
     over
   };
+  // Below each heading, the part that changes the fields; the others read them. Jobs leads a job
+  // from `queued` over `starting` to `joining`, and JobTraining makes it `running` when the engine
+  // has admitted it. JobLosses makes a running job `down` or `preempted`; from there it is
+  // `restoring` or `queued`, and joins again.
   State state = State::away;
   JobId id;  // by which the engine knows it
   const input::JobModel* model = nullptr;
   const Workload::Preparation* preparation = nullptr;
-  std::uint32_t batch = 0;    // items of a step, for each GPU
+  std::uint32_t batch = 0;  // items of a step, for each GPU
+  Instant started{};
+  Instant ended{};
+
+  // job_schedule.h: where it is.
   std::vector<NodeId> gpus;   // the node of each
   std::vector<NodeId> nodes;  // of its ranks
+  std::vector<NodeId> ring;   // its nodes, each once
+  Instant has_gpus_since{};
+
+  // job_training.h: its steps. A rank is between the exchange of a step and the next step's begin
+  // while `is_exchanged`; `epoch_over` is known when a rank has the epoch's last batch. A job that
+  // lost a rank has neither.
   std::vector<RankState> ranks;
   std::uint64_t step = 0;  // its number for the engine; after a loss a number that was never used
-  std::uint64_t earlier_steps = 0;   // numbers that were used before it last went back
-  std::uint64_t steps_done = 0;      // how many
-  std::uint64_t repeats_until = 0;   // steps up to this one were done before
-  std::uint64_t epoch_began_at = 0;  // steps that were done then
-  std::deque<Checkpoint> writing;    // being written, oldest first
-  Checkpoint checkpoint;             // the last one that is written
-  std::optional<TaskId> restores;    // reads that one back
-  double kept = 0;                   // of the current step, computed before the job was preempted
-  std::uint64_t restarts = 0;
-  bool moves = false;  // it has left its GPUs because it has lost a node
-  std::uint32_t ranks_done = 0;
-  // What the step also takes (job_training.h, job_validations.h).
-  std::vector<NodeId> ring;           // its nodes, each once
+  std::uint64_t steps_done = 0;       // how many
   std::uint32_t ranks_computing = 0;  // that have begun the step
-  bool is_exchanged = false;          // what the ranks have learnt in this step
-  bool epoch_over = false;            // with this step
-  std::uint32_t holds = 0;            // what it waits for before the next step
+  std::uint32_t ranks_done = 0;
+  bool is_exchanged = false;  // what the ranks have learnt in this step
+  bool epoch_over = false;    // with this step
   std::uint32_t epochs_trained = 0;
-  std::uint32_t validation = kNone;  // the index of its validation
-  bool validates = false;            // it waits for that
-  bool lends_gpus = false;           // to that, after its own end
+  std::uint64_t epoch_began_at = 0;  // steps that were done then
   std::uint64_t samples_done = 0;    // of the current step, by these ranks
   std::uint64_t fillers_done = 0;
   std::uint64_t rehearsed_done = 0;
-  Instant started{};
-  Instant has_gpus_since{};
-  TotalTime attained{0};  // GPU time, before the job was preempted the last time
-  Instant ended{};
+  std::uint32_t holds = 0;  // what others have it wait for before the next step
+
+  // job_losses.h: what becomes of it when nodes or GPUs are taken.
+  bool moves = false;               // it has left its GPUs because it has lost a node
+  std::uint64_t earlier_steps = 0;  // numbers that were used before it last went back
+  std::uint64_t repeats_until = 0;  // steps up to this one were done before
+  std::optional<TaskId> restores;   // reads its checkpoint back
+  double kept = 0;                  // of the current step, computed before it was preempted
+  std::uint64_t restarts = 0;
+  TotalTime attained{0};  // GPU time, before it was preempted the last time
+
+  // job_checkpoints.h.
+  std::deque<Checkpoint> writing;  // being written, oldest first
+  Checkpoint checkpoint;           // the last one that is written
+
+  // job_validations.h. Only a job that validates, and is over, lends its GPUs.
+  std::uint32_t validation = kNone;  // the index of its validation
+  bool validates = false;            // it waits for that
+  bool lends_gpus = false;           // to that, after its own end
+
+  // job_clocks.h: where its time went.
   Instant first_batch{};
   Instant first_step{};
   TotalTime compute{0};  // of all ranks
