@@ -108,7 +108,7 @@ bool Engine::question(Question& to) const {
         if constexpr (std::is_same_v<View, std::monostate>) {
           return false;
         } else {
-          to.scope = {kAskedKinds[asked.view.index()], std::nullopt};
+          to.scope = {policy_kind_name(kAskedKinds[asked.view.index()]), std::nullopt};
           if constexpr (requires { view->job, view->candidates; }) {
             const JobIndex job = s.job_of.find(view->job);
             if (!job.is_none()) to.scope.only = s.jobs[job].stream.value;

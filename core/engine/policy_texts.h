@@ -37,14 +37,11 @@ struct PolicyTexts {
 // Calls visit(name, text) for each.
 template <class Texts, class Visit>
 void visit_policies(Texts& texts, Visit visit) {
-  visit("allocation", texts.allocation);
-  visit("eviction.encoded", texts.eviction[0]);
-  visit("eviction.decoded", texts.eviction[1]);
-  visit("eviction.prepared", texts.eviction[2]);
-  visit("eviction.drive", texts.eviction[kOnDrives]);
-  visit("selection", texts.selection);
-  visit("dispatch", texts.dispatch);
-  visit("scaling", texts.scaling);
+  visit(policy_kind_name(PolicyKind::allocation), texts.allocation);
+  for (std::size_t i = 0; i < kEvictions; ++i) visit(eviction_kind(i), texts.eviction[i]);
+  visit(policy_kind_name(PolicyKind::selection), texts.selection);
+  visit(policy_kind_name(PolicyKind::dispatch), texts.dispatch);
+  visit(policy_kind_name(PolicyKind::scaling), texts.scaling);
 }
 
 // The two sides of `kind=name[:parameter=value...]`.

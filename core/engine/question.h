@@ -34,9 +34,11 @@ struct Asked {
   }
 };
 
-// The kinds of policies that are shown the views of Asked::View, in that order.
-inline constexpr std::string_view kAskedKinds[std::variant_size_v<Asked::View>] = {
-    "", "allocation", "selection", "selection", "dispatch", "dispatch", "scaling", "scaling"};
+// The kinds of policies that are shown the views of Asked::View, in that order; none is shown the
+// first.
+inline constexpr PolicyKind kAskedKinds[std::variant_size_v<Asked::View>] = {
+    PolicyKind{},         PolicyKind::allocation, PolicyKind::selection, PolicyKind::selection,
+    PolicyKind::dispatch, PolicyKind::dispatch,   PolicyKind::scaling,   PolicyKind::scaling};
 
 // Notes a view until the call is over.
 class Asking {
