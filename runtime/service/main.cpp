@@ -25,6 +25,7 @@
 #include "runtime/memory/out_of_memory.h"
 #include "runtime/service/cluster/agent.h"
 #include "runtime/service/cluster/candidate.h"
+#include "runtime/service/control/node_memory.h"
 #include "runtime/service/log/log_file.h"
 #include "runtime/service/plugins/hang_guard.h"
 #include "runtime/service/service.h"
@@ -70,10 +71,8 @@ int exit_code(int ended_by) {
   return ended_by == SIGINT ? 130 : 0;
 }
 
-int serve(int argc, char** argv) {
-  CLI::App app("The data service of a node: prepares each sample once, for all jobs.",
-               "batchflowd");
-  app.footer(kExamples);
+// What the command line says; what is left out is as the file has it.
+struct CommandLine {
   std::string config_file;
   std::vector<std::string> dataset_texts;
   std::vector<std::string> policies, plugins, plugin_keys;
@@ -86,6 +85,14 @@ int serve(int argc, char** argv) {
   std::string join, name, cluster_token, cluster_authorities, cluster_log;
   double lost_after_s = 0;
   bool open_datasets = false, direct = true, journal = false, explain = false;
+  std::string checked_file;
+
+  void add_options(CLI::App& app);
+  // The file as it is written by now, and the command line beside it.
+  NodeConfig configured() const;
+};
+
+void CommandLine::add_options(CLI::App& app) {
   app.add_option("--config", config_file, "A file of `kind: node`")->check(CLI::ExistingFile);
   app.add_option(
       "--dataset", dataset_texts,
@@ -149,15 +156,74 @@ int serve(int argc, char** argv) {
   app.add_flag("--journal", journal, "Record what the engine is told, for replay");
   app.add_flag("--explain", explain,
                "Keep the last decisions of policies, for batchflowctl explain");
-  std::string checked_file;
   app.add_option("--check", checked_file,
                  "A file of `kind: node`: says whether a service would take it, and ends")
       ->check(CLI::ExistingFile);
-  app.set_version_flag("--version", version::version_text("batchflowd"));
-  if (const auto status = output::command_line_ends(app, argc, argv)) return *status;
-  const auto said = app.get_options([](const CLI::Option* one) { return one->count() > 0; });
-  // As of a variable that is not set. It must not be taken for an option that is left out.
-  for (const CLI::Option* one : said) {
+}
+
+NodeConfig CommandLine::configured() const {
+  NodeConfig config = default_node_config();
+  if (!config_file.empty()) config = read_file(config_file);
+  if (!state.empty()) config.state = std::filesystem::absolute(state).lexically_normal();
+  PluginSettings more;
+  more.files = plugins;
+  more.keys = config.plugins.keys;
+  more.keys.insert(more.keys.end(), plugin_keys.begin(), plugin_keys.end());
+  more.uncertified = config.plugins.uncertified || uncertified;
+  load_configured(more, config.state, config.plugin_notes);
+  config.plugins.keys = more.keys;
+  config.plugins.uncertified = more.uncertified;
+  for (const std::string& text : policies) choose_policy(config.engine, text);
+  for (const std::string& text : dataset_texts)
+    config.datasets.push_back(dataset_from_argument(text, config.pipelines));
+  if (!memory.empty()) {
+    const std::optional<Bytes> bytes = parse_bytes(memory);
+    if (!bytes)
+      throw ConfigError(fmt::format("--memory {}: not a size; write 4gib or 4gb", memory));
+    config.memory = *bytes;
+  }
+  if (!spill.empty()) config.spill = spill_from_argument(spill);
+  if (http_port != INT_MIN) config.http_port = http_port;
+  if (exit_when_idle_s >= 0)
+    config.exit_when_idle =
+        std::chrono::duration_cast<Duration>(std::chrono::duration<double>(exit_when_idle_s));
+  if (!tcp.empty()) listen_remotely(config.tcp, tcp);
+  if (!tcp_token.empty()) config.tcp.token_file = tcp_token;
+  if (!tcp_certificate.empty()) config.tcp.certificate = tcp_certificate;
+  if (!tcp_key.empty()) config.tcp.key = tcp_key;
+  if (!cluster_token.empty()) config.tcp.cluster_token_file = cluster_token;
+  if (!cluster_authorities.empty()) config.cluster.authorities = cluster_authorities;
+  if (!join.empty()) config.cluster.join = join;
+  if (!cluster_log.empty())
+    config.cluster.log = std::filesystem::absolute(cluster_log).lexically_normal();
+  if (!name.empty()) config.cluster.name = name;
+  if (lost_after_s > 0)
+    config.cluster.lost_after = std::chrono::milliseconds(std::llround(1000 * lost_after_s));
+  if (workers != 0) config.workers = workers;
+  if (!socket.empty()) config.socket = std::filesystem::absolute(socket).lexically_normal();
+  if (!io_engine.empty()) config.storage.engine = io_engine;
+  if (!log.empty()) config.log = log == "json" ? LogForm::json : LogForm::text;
+  if (!log_file.empty()) config.log_file = std::filesystem::absolute(log_file).lexically_normal();
+  config.storage.direct = config.storage.direct && direct;
+  config.open_datasets = config.open_datasets || open_datasets;
+  if (!corrupt_ratio_allowed.empty()) {
+    const std::optional<Ratio> ratio = parse_ratio(corrupt_ratio_allowed);
+    if (!ratio || ratio->parts > Ratio::kWhole)
+      throw ConfigError(
+          fmt::format("--corrupt-ratio-allowed {}: not a part of all; write 5% or "
+                      "0.05",
+                      corrupt_ratio_allowed));
+    config.corrupt_ratio_allowed = *ratio;
+  }
+  config.journal = config.journal || journal;
+  config.explain = config.explain || explain;
+  check_node_config(config);
+  return config;
+}
+
+// As of a variable that is not set. It must not be taken for an option that is left out.
+void refuse_empty(const std::vector<const CLI::Option*>& options) {
+  for (const CLI::Option* one : options) {
     const std::vector<std::string>& texts = one->results();
     if (std::find(texts.begin(), texts.end(), "") != texts.end())
       throw ConfigError(
@@ -165,7 +231,9 @@ int serve(int argc, char** argv) {
                       "it out",
                       one->get_name(), one->get_name()));
   }
-  if (!checked_file.empty()) return check(checked_file, said.size() > 1);
+}
+
+void prepare_process() {
   // Each slab that jobs map is a descriptor.
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
@@ -176,77 +244,31 @@ int serve(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   if (const char* const failing = std::getenv("BATCHFLOW_FAILPOINTS"))
     failpoint::configure_failpoints(failing);
-  // The file as it is written by now, and the command line beside it.
-  const auto read = [&] {
-    NodeConfig config = default_node_config();
-    if (!config_file.empty()) config = read_file(config_file);
-    if (!state.empty()) config.state = std::filesystem::absolute(state).lexically_normal();
-    PluginSettings more;
-    more.files = plugins;
-    more.keys = config.plugins.keys;
-    more.keys.insert(more.keys.end(), plugin_keys.begin(), plugin_keys.end());
-    more.uncertified = config.plugins.uncertified || uncertified;
-    load_configured(more, config.state, config.plugin_notes);
-    config.plugins.keys = more.keys;
-    config.plugins.uncertified = more.uncertified;
-    for (const std::string& text : policies) choose_policy(config.engine, text);
-    for (const std::string& text : dataset_texts)
-      config.datasets.push_back(dataset_from_argument(text, config.pipelines));
-    if (!memory.empty()) {
-      const std::optional<Bytes> bytes = parse_bytes(memory);
-      if (!bytes)
-        throw ConfigError(fmt::format("--memory {}: not a size; write 4gib or 4gb", memory));
-      config.memory = *bytes;
-    }
-    if (!spill.empty()) config.spill = spill_from_argument(spill);
-    if (http_port != INT_MIN) config.http_port = http_port;
-    if (exit_when_idle_s >= 0)
-      config.exit_when_idle =
-          std::chrono::duration_cast<Duration>(std::chrono::duration<double>(exit_when_idle_s));
-    if (!tcp.empty()) listen_remotely(config.tcp, tcp);
-    if (!tcp_token.empty()) config.tcp.token_file = tcp_token;
-    if (!tcp_certificate.empty()) config.tcp.certificate = tcp_certificate;
-    if (!tcp_key.empty()) config.tcp.key = tcp_key;
-    if (!cluster_token.empty()) config.tcp.cluster_token_file = cluster_token;
-    if (!cluster_authorities.empty()) config.cluster.authorities = cluster_authorities;
-    if (!join.empty()) config.cluster.join = join;
-    if (!cluster_log.empty())
-      config.cluster.log = std::filesystem::absolute(cluster_log).lexically_normal();
-    if (!name.empty()) config.cluster.name = name;
-    if (lost_after_s > 0)
-      config.cluster.lost_after = std::chrono::milliseconds(std::llround(1000 * lost_after_s));
-    if (workers != 0) config.workers = workers;
-    if (!socket.empty()) config.socket = std::filesystem::absolute(socket).lexically_normal();
-    if (!io_engine.empty()) config.storage.engine = io_engine;
-    if (!log.empty()) config.log = log == "json" ? LogForm::json : LogForm::text;
-    if (!log_file.empty()) config.log_file = std::filesystem::absolute(log_file).lexically_normal();
-    config.storage.direct = config.storage.direct && direct;
-    config.open_datasets = config.open_datasets || open_datasets;
-    if (!corrupt_ratio_allowed.empty()) {
-      const std::optional<Ratio> ratio = parse_ratio(corrupt_ratio_allowed);
-      if (!ratio || ratio->parts > Ratio::kWhole)
-        throw ConfigError(
-            fmt::format("--corrupt-ratio-allowed {}: not a part of all; write 5% or "
-                        "0.05",
-                        corrupt_ratio_allowed));
-      config.corrupt_ratio_allowed = *ratio;
-    }
-    config.journal = config.journal || journal;
-    config.explain = config.explain || explain;
-    check_node_config(config);
-    return config;
-  };
+}
+
+int serve(int argc, char** argv) {
+  CLI::App app("The data service of a node: prepares each sample once, for all jobs.",
+               "batchflowd");
+  app.footer(kExamples);
+  CommandLine line;
+  line.add_options(app);
+  app.set_version_flag("--version", version::version_text("batchflowd"));
+  if (const auto status = output::command_line_ends(app, argc, argv)) return *status;
+  const auto said = app.get_options([](const CLI::Option* one) { return one->count() > 0; });
+  refuse_empty({said.begin(), said.end()});
+  if (!line.checked_file.empty()) return check(line.checked_file, said.size() > 1);
+  prepare_process();
   const auto read_again = [&] {
     if (BF_FAILPOINT("service.reload.read"))
-      throw ConfigError(fmt::format("{}: {}", config_file, std::strerror(EIO)));
-    return read();
+      throw ConfigError(fmt::format("{}: {}", line.config_file, std::strerror(EIO)));
+    return line.configured();
   };
-  NodeConfig config = read();
+  NodeConfig config = line.configured();
   std::optional<service::RotatingFile> file;
   if (!config.log_file.empty()) file.emplace(config.log_file, config.log_bytes);
-  const auto write = [&file](const std::string& line) {
+  const auto write = [&file](const std::string& text) {
     // The line has names of jobs and files, which anybody may choose.
-    if (!file || !file->append(output::printable(line))) output::say(line);
+    if (!file || !file->append(output::printable(text))) output::say(text);
   };
   if (!config.cluster.join.empty()) return exit_code(service::run_agent(config, write));
   if (!config.cluster.log.empty())

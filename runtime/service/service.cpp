@@ -1,4 +1,5 @@
 #include "runtime/service/service.h"
+#include "runtime/service/control/node_memory.h"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -37,13 +38,9 @@ void check_descriptors(const NodeConfig& config) {
       limit.rlim_cur, needed));
 }
 
-}  // namespace
-
-void Service::Parts::start() {
-  check_descriptors(config);
-  if (!listening) listening = std::make_shared<ListeningSocket>(config.socket);
+void make_folders(const std::filesystem::path& state) {
   std::error_code error;
-  for (const std::filesystem::path& folder : {config.state, config.state / "indices"}) {
+  for (const std::filesystem::path& folder : {state, state / "indices"}) {
     std::filesystem::create_directories(folder, error);
     if (!error && !std::filesystem::is_directory(folder))
       error = std::make_error_code(std::errc::not_a_directory);
@@ -51,6 +48,71 @@ void Service::Parts::start() {
       throw ConfigError(fmt::format("{}: cannot be made: {}; choose another path (--state)",
                                     folder.string(), error.message()));
   }
+}
+
+}  // namespace
+
+JoiningHost Service::Parts::joining_host(const Post& post) {
+  return {
+      .say = [this](const LogLine& line) { log.say(line); },
+      .post = post,
+      .now = [this] { return now(); },
+      .set_apart = [this](Bytes bytes) { set_apart(bytes); },
+      .give_back = [this](Bytes bytes) { give_back(bytes); },
+      .set_apart_for_data =
+          [this](Bytes bytes) {
+            set_apart_for_data(config, bytes);
+            report_memory();
+          },
+      .give_back_of_data =
+          [this](Bytes bytes) {
+            config.data_bytes -= bytes;
+            report_memory();
+          },
+      .scratch = scratch_limits(config),
+#ifdef BATCHFLOW_REMOTE
+      .dataset_added =
+          [this](const ServedDataset& one) {
+            if (Cluster* const agents = cluster.agents()) agents->added(one);
+          },
+      .pipeline_added =
+          [this](const ServedPipeline& one) {
+            if (Cluster* const agents = cluster.agents()) agents->added(one);
+          },
+      .pipeline_gone =
+          [this](PipelineId one) {
+            if (Cluster* const agents = cluster.agents()) agents->gone(one);
+          },
+      .waits_for_agents =
+          [this](ServedId one, std::function<void(const std::string&)> then) {
+            Cluster* const agents = cluster.agents();
+            return agents && agents->waits_for(one, std::move(then));
+          },
+#endif
+      .reads = [this](DatasetId one) { return warming->reads(one) || backend->is_at(one); },
+      .uses = [this](PipelineId one) { return warming->uses(one) || backend->is_at(one); },
+  };
+}
+
+Plugins::Host Service::Parts::plugins_host(const Post& post) {
+  return {*engine,
+          config.engine,
+          [this](const engine::PolicyTexts& wanted) { change_policies(wanted); },
+          [this](const std::vector<std::string>& anew) {
+            for (const std::string& one : anew) inbox.add(engine::PolicyChanged{inbox.keep(one)});
+            schedule();
+          },
+          [this](const std::vector<std::string>& shown) { engine->shadow(shown); },
+          [this] { return jobs.wait_totals(); },
+          [this] { return now(); },
+          [post](std::function<void()> what) { post(std::move(what)); },
+          [this](const LogLine& line) { log.say(line); }};
+}
+
+void Service::Parts::start() {
+  check_descriptors(config);
+  if (!listening) listening = std::make_shared<ListeningSocket>(config.socket);
+  make_folders(config.state);
   state_lock = lock_state(config.state);
   engine = std::make_unique<engine::Engine>(config.engine_config(), policies, datasets.catalogues(),
                                             explaining());
@@ -66,7 +128,7 @@ void Service::Parts::start() {
     recorder.open(config.state / "journal", config.engine_config(), datasets.catalogues());
   Backend::Options options;
   options.workers_most = config.workers;
-  options.scratch = config.scratch_limits();
+  options.scratch = scratch_limits(config);
   options.storage = config.storage;
   options.spill = config.spill;
   options.say = [this](const LogLine& line) { log.say(line); };
@@ -86,68 +148,16 @@ void Service::Parts::start() {
   jobs.set_backend(*backend);
   warming->set_backend(*backend);
   cluster.begin(post);
-  joining = std::make_unique<Joining>(
-      config, datasets, inbox, jobs,
-      JoiningHost{
-          .say = [this](const LogLine& line) { log.say(line); },
-          .post = post,
-          .now = [this] { return now(); },
-          .set_apart = [this](Bytes bytes) { set_apart(bytes); },
-          .give_back = [this](Bytes bytes) { give_back(bytes); },
-          .set_apart_for_data =
-              [this](Bytes bytes) {
-                set_apart_for_data(config, bytes);
-                report_memory();
-              },
-          .give_back_of_data =
-              [this](Bytes bytes) {
-                config.data_bytes -= bytes;
-                report_memory();
-              },
-          .scratch = config.scratch_limits(),
-#ifdef BATCHFLOW_REMOTE
-          .dataset_added =
-              [this](const ServedDataset& one) {
-                if (Cluster* const agents = cluster.agents()) agents->added(one);
-              },
-          .pipeline_added =
-              [this](const ServedPipeline& one) {
-                if (Cluster* const agents = cluster.agents()) agents->added(one);
-              },
-          .pipeline_gone =
-              [this](PipelineId one) {
-                if (Cluster* const agents = cluster.agents()) agents->gone(one);
-              },
-          .waits_for_agents =
-              [this](ServedId one, std::function<void(const std::string&)> then) {
-                Cluster* const agents = cluster.agents();
-                return agents && agents->waits_for(one, std::move(then));
-              },
-#endif
-          .reads = [this](DatasetId one) { return warming->reads(one) || backend->is_at(one); },
-          .uses = [this](PipelineId one) { return warming->uses(one) || backend->is_at(one); },
-      });
+  joining = std::make_unique<Joining>(config, datasets, inbox, jobs, joining_host(post));
   for (const std::string& note : config.plugin_notes) log.say(note);
-  plugins = std::make_unique<Plugins>(
-      config.state, config.plugins,
-      Plugins::Host{*engine, config.engine,
-                    [this](const engine::PolicyTexts& wanted) { change_policies(wanted); },
-                    [this](const std::vector<std::string>& anew) {
-                      for (const std::string& one : anew)
-                        inbox.add(engine::PolicyChanged{inbox.keep(one)});
-                      schedule();
-                    },
-                    [this](const std::vector<std::string>& shown) { engine->shadow(shown); },
-                    [this] { return jobs.wait_totals(); }, [this] { return now(); },
-                    [post](std::function<void()> what) { post(std::move(what)); },
-                    [this](const LogLine& line) { log.say(line); }});
+  plugins = std::make_unique<Plugins>(config.state, config.plugins, plugins_host(post));
   commands = std::make_unique<Commands>(Commands::Service{
       *engine, config.engine, decisions, config.explain, recorder, inbox, jobs, users, datasets,
       *joining, *warming, *plugins, [this] { return snapshot_of(*this); }, [this] { drain(); },
       [this](ServiceReload::Done done) { reloading.reload(std::move(done)); },
       [this](const LogLine& line) { log.say(line); }});
   inbox.add(engine::NodeJoined{NodeId(0), config.workers});
-  inbox.add(engine::CapacityChanged{{NodeId(0), Tier::dram, 0}, config.engine_bytes()});
+  inbox.add(engine::CapacityChanged{{NodeId(0), Tier::dram, 0}, engine_bytes(config)});
   if (const Spill* spill = backend->spill(); spill && spill->capacity() > 0)
     inbox.add(engine::CapacityChanged{{NodeId(0), Tier::nvme, 0}, spill->capacity()});
   for (const NodeDataset& dataset : config.datasets) joining->openings().open(dataset);
@@ -324,8 +334,8 @@ void Service::Parts::give_back(Bytes bytes_each) {
 }
 
 void Service::Parts::report_memory() {
-  inbox.add(engine::CapacityChanged{{NodeId(0), Tier::dram, 0}, config.engine_bytes()});
-  backend->set_memory(config.cache_bytes());
+  inbox.add(engine::CapacityChanged{{NodeId(0), Tier::dram, 0}, engine_bytes(config)});
+  backend->set_memory(cache_bytes(config));
 }
 
 engine::Explain Service::Parts::explaining() {
@@ -372,7 +382,7 @@ int Service::run(const std::function<void(const std::string&)>& write) {
   log.say(fmt::format(
       "serving at {}: {} MiB for batches and samples, {} MiB at most to prepare a sample, up to {} "
       "workers, storage {}",
-      config.socket.string(), config.cache_bytes() >> 20, config.scratch_limits().most() >> 20,
+      config.socket.string(), cache_bytes(config) >> 20, scratch_limits(config).most() >> 20,
       config.workers, parts_->backend->readings().storage()));
   engine::visit_policies(config.engine.policies,
                          [&](std::string_view kind, const std::string& text) {

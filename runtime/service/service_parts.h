@@ -20,6 +20,7 @@
 #include "runtime/service/backend/backend.h"
 #include "runtime/service/backend/warming.h"
 #include "runtime/service/control/commands.h"
+#include "runtime/service/control/node_memory.h"
 #include "runtime/service/datasets/joining.h"
 #include "runtime/service/http/http.h"
 #include "runtime/service/http/snapshot.h"
@@ -48,7 +49,7 @@ struct Service::Parts {
         reread(std::move(again)),
         policies(list),
         users(config.quotas),
-        memory(config.cache_bytes()),
+        memory(cache_bytes(config)),
         jobs(jobs_options(config), users, inbox, stalls),
         step_timer(loop),
         check_timer(loop),
@@ -117,6 +118,8 @@ struct Service::Parts {
   }
 
   void start();
+  JoiningHost joining_host(const Post& post);
+  Plugins::Host plugins_host(const Post& post);
   void wait_for_signal();
   // Jobs go on to the end of their epochs, or for `drain`. Then each looks for the next service,
   // and goes on where it was. No other job begins.

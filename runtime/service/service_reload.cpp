@@ -1,4 +1,5 @@
 #include "runtime/service/service_reload.h"
+#include "runtime/service/control/node_memory.h"
 
 #include <utility>
 
@@ -100,8 +101,8 @@ std::string ServiceReload::apply(const NodeConfig& wanted,
   const ReloadPlan plan = planned(next);
   // From here on nothing can fail.
   if (plan.memory) {
-    parts_.inbox.add(engine::CapacityChanged{{NodeId(0), Tier::dram, 0}, next.engine_bytes()});
-    parts_.backend->set_memory(next.cache_bytes());
+    parts_.inbox.add(engine::CapacityChanged{{NodeId(0), Tier::dram, 0}, engine_bytes(next)});
+    parts_.backend->set_memory(cache_bytes(next));
   }
   if (plan.workers) parts_.backend->set_workers_most(next.workers);
   plan.engine.tell(parts_.inbox);

@@ -5,6 +5,7 @@
 
 #include "programs/config/engine_settings.h"
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/service/control/node_memory.h"
 #include "runtime/service/service_parts.h"
 
 namespace batchflow::service {
@@ -29,8 +30,8 @@ Snapshot snapshot_of(const Service::Parts& parts) {
   all.up_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - parts.began).count();
   all.storage = parts.backend->readings().storage();
   all.memory_bytes = parts.config.memory;
-  all.cache_bytes = parts.config.cache_bytes();
-  all.planned_bytes = parts.config.planned_bytes();
+  all.cache_bytes = cache_bytes(parts.config);
+  all.planned_bytes = planned_bytes(parts.config);
   all.used_bytes = parts.memory.used();
   all.waits_for_memory = parts.backend->waits_for_memory();
   all.item_bytes = parts.backend->kept().store().bytes();

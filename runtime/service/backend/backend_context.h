@@ -11,11 +11,9 @@
 #include "runtime/service/datasets/datasets.h"
 #include "runtime/service/inbox.h"
 #include "runtime/service/log/service_log.h"
+#include "runtime/service/post.h"
 
 namespace batchflow::service {
-
-// Runs a function on the service's thread, and an engine step after it. Any thread may call it.
-using Post = std::function<void(std::function<void()>)>;
 
 struct BackendContext {
   NodeId node;

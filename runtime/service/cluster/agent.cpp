@@ -1,4 +1,5 @@
 #include "runtime/service/cluster/agent.h"
+#include "runtime/service/control/node_memory.h"
 
 #include <sys/signalfd.h>
 

@@ -1,4 +1,5 @@
 #include "runtime/service/cluster/agent_datasets.h"
+#include "runtime/service/control/node_memory.h"
 
 #include <unistd.h>
 
@@ -99,7 +100,7 @@ void AgentDatasets::compile(const PipelineMessage& wanted) {
       return set_up(wanted, std::move(written));
     config::read_config(written, [&](config::ConfigSection& section) {
       have(wanted, prepare::compile_pipeline(section, *datasets_.dataset(wanted.dataset).index,
-                                             config_.scratch_limits()));
+                                             scratch_limits(config_)));
     });
   } catch (const std::exception& error) {
     answer_set_up(wanted, error.what());
@@ -113,7 +114,7 @@ void AgentDatasets::set_up(const PipelineMessage& wanted, config::ConfigNode wri
                             "there, and the job is of user {}; start the agent as that user",
                             geteuid(), *wanted.user));
   pipelines_.open(opening_name(wanted.id), datasets_.dataset(wanted.dataset), std::move(written),
-                  config_.steps, config_.scratch_limits(),
+                  config_.steps, scratch_limits(config_),
                   [this, wanted](std::unique_ptr<prepare::Pipeline> made, std::string problem) {
                     try {
                       if (made) have(wanted, std::move(made));

@@ -1,4 +1,5 @@
 #include "runtime/service/cluster/agent_session.h"
+#include "runtime/service/control/node_memory.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -28,7 +29,7 @@ AgentSession::AgentSession(const Host& host)
     : host_(host),
       acceptor_(loop_, dup(host.listening.get())),
       signals_(loop_, dup(host.signals.get())),
-      memory_(host.config.cache_bytes()),
+      memory_(cache_bytes(host.config)),
       entrance_(std::in_place, host.config) {}
 
 std::string AgentSession::host_of_coordinator() const {
@@ -205,19 +206,18 @@ void AgentSession::begin(Joined joined) {
       });
   const Place own{joined.node, Tier::dram, 0};
   datasets_ = std::make_unique<AgentDatasets>(
-      config_,
-      AgentDatasets::Host{log_, *link_, posting,
-                          [this, own](const NodeConfig& config) {
-                            backend_->set_memory(config.cache_bytes());
-                            backend_->end_steps();
-                            inbox_.add(engine::CapacityChanged{own, config.engine_bytes()});
-                          },
-                          [this](PipelineId one) { return backend_->is_at(one); }});
+      config_, AgentDatasets::Host{log_, *link_, posting,
+                                   [this, own](const NodeConfig& config) {
+                                     backend_->set_memory(cache_bytes(config));
+                                     backend_->end_steps();
+                                     inbox_.add(engine::CapacityChanged{own, engine_bytes(config)});
+                                   },
+                                   [this](PipelineId one) { return backend_->is_at(one); }});
   ranks_ = std::make_unique<AgentRanks>(datasets_->all(), *link_);
   Backend::Options options;
   options.node = joined.node;
   options.workers_most = config_.workers;
-  options.scratch = config_.scratch_limits();
+  options.scratch = scratch_limits(config_);
   options.storage = config_.storage;
   options.say = [this](const LogLine& line) { log_.say(line); };
   options.peers = peers_.get();
@@ -227,7 +227,7 @@ void AgentSession::begin(Joined joined) {
   entrance_->open(*backend_, posting);
   log_.say(fmt::format("joined {} as node {} '{}', with {} workers and {} MiB", coordinator_,
                        joined.node.value, config_.cluster.name, config_.workers,
-                       config_.engine_bytes() >> 20));
+                       engine_bytes(config_) >> 20));
   if (const std::string note = other_version_note(joined.version); !note.empty())
     log_.say({fmt::format("the coordinator at {}: {}", coordinator_, note), LogLevel::warning});
   link_->read(posting, [this](NodeFrame frame) { take(std::move(frame)); });

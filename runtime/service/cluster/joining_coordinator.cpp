@@ -1,4 +1,5 @@
 #include "runtime/service/cluster/joining_coordinator.h"
+#include "runtime/service/control/node_memory.h"
 
 #include <netdb.h>
 #include <sys/socket.h>
@@ -71,7 +72,7 @@ Joined join_coordinator(const std::string& address, const Joiner& joiner,
   greeting.state = joiner.state;
   greeting.term = joiner.term;
   greeting.cores = config.workers;
-  greeting.memory = config.engine_bytes();
+  greeting.memory = engine_bytes(config);
   try {
     greeting.address = listen(*joined.channel);
   } catch (const ConfigError& error) {

@@ -19,6 +19,7 @@
 
 #include "core/base/types.h"
 #include "runtime/remote/tcp_channel.h"
+#include "runtime/service/post.h"
 
 namespace batchflow::service {
 
@@ -51,7 +52,6 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   void close();
 
   // Has `post` run on the loop, for each piece that comes, what calls `take` for its frames.
-  using Post = std::function<void(std::function<void()>)>;
   void read(Post post, std::function<void(NodeFrame)> take);
   // Keeps the connection, on the caller's thread, until it ends.
   void keep();

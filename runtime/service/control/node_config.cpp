@@ -278,6 +278,100 @@ engine::EngineConfig NodeConfig::engine_config() const {
 
 namespace {
 
+void read_spill(config::ConfigSection& spill, NodeConfig& config) {
+  constexpr std::string_view kPlace = "a folder on a local drive";
+  spill.require("path", kPlace);
+  spill.require("bytes", "how much of the drive");
+  config.spill.path = spill.filled_text("path", "", kPlace);
+  config.spill.bytes = spill.bytes("bytes", 0);
+  if (const std::string problem = spill_problem(config.spill.bytes); !problem.empty())
+    spill.refuse("bytes", problem, spill_remedy());
+}
+
+void read_tcp(config::ConfigSection& tcp, NodeConfig& config) {
+  tcp.require("port", "the port that remote jobs reach");
+  constexpr std::string_view kTokens =
+      "a file of tokens, one a line; a remote job must show one of them";
+  config.tcp.address = tcp.text("address", config.tcp.address);
+  config.tcp.port = static_cast<int>(tcp.integer("port", config.tcp.port, 0, 65535));
+  config.tcp.token_file = tcp.filled_text("token_file", "", kTokens);
+  constexpr std::string_view kPem = "write a file in PEM, or leave both out: certificate and key";
+  config.tcp.certificate = tcp.filled_text("certificate", "", kPem);
+  config.tcp.key = tcp.filled_text("key", "", kPem);
+}
+
+void read_cluster(config::ConfigSection& cluster, NodeConfig& config) {
+  constexpr std::string_view kTokens =
+      "a file of tokens, one a line, that all nodes of the cluster share";
+  cluster.require("token_file", kTokens);
+  config.tcp.cluster_token_file = cluster.filled_text("token_file", "", kTokens);
+  config.cluster.join = cluster.text("join", "");
+  config.cluster.log = cluster.filled_text(
+      "log", config.cluster.log.string(), "a folder that all nodes share of which one coordinates");
+  config.cluster.name =
+      cluster.filled_text("name", config.cluster.name, "a name that no other agent has");
+  config.cluster.authorities = cluster.text("authorities", "");
+  config.cluster.lost_after = std::chrono::duration_cast<std::chrono::milliseconds>(
+      cluster.duration("lost_after", config.cluster.lost_after));
+}
+
+void read_http(config::ConfigSection& http, NodeConfig& config) {
+  config.http_address = http.text("address", config.http_address);
+  config.http_port = static_cast<int>(http.integer("port", config.http_port, -1, 65535));
+  if (const std::string problem = http_address_problem(config.http_address);
+      config.http_port >= 0 && !problem.empty())
+    http.refuse("address", problem, kHttpAddressRemedy);
+  config.user_labels = http.flag("user_labels", config.user_labels);
+  config.http_hosts = http.texts("hosts");
+}
+
+void read_storage(config::ConfigSection& storage, NodeConfig& config) {
+  const std::vector<std::string_view> engines(storage::kEngines.begin(), storage::kEngines.end());
+  config.storage.engine = engines[storage.one_of("engine", engines, 0)];
+  config.storage.depth =
+      static_cast<unsigned>(storage.integer("depth", config.storage.depth, 1, 4096));
+  config.storage.direct = storage.flag("direct", config.storage.direct);
+  config.storage.threads =
+      static_cast<unsigned>(storage.integer("threads", config.storage.threads, 1, 1024));
+  config.storage.staging = storage.bytes("staging", config.storage.staging, Bytes{1} << 20);
+}
+
+void read_steps(config::ConfigSection& steps, NodeConfig& config) {
+  config.steps.memory =
+      steps.bytes("memory", config.steps.memory, step::StepSettings::kMemoryLeast);
+  config.steps.timeout =
+      steps.duration("timeout", config.steps.timeout, std::chrono::milliseconds(1), kStepTimeMost);
+  config.steps.start_timeout = steps.duration("start_timeout", config.steps.start_timeout,
+                                              std::chrono::milliseconds(1), kStepTimeMost);
+  config.steps.worker = steps.text("worker", "");
+  if (steps.has("worker") && access(config.steps.worker.c_str(), X_OK) != 0)
+    steps.refuse("worker", fmt::format("'{}' is no program", config.steps.worker.string()),
+                 "leave it out: it stands beside batchflowd");
+}
+
+void read_user(config::ConfigSection& one, NodeConfig& config) {
+  one.require("name", "a user's name or number");
+  const std::string name = one.text("name", "");
+  const std::optional<uid_t> user = find_user(name);
+  if (!user)
+    one.refuse("name", fmt::format("this machine knows no user '{}'", name),
+               "write one that `getent passwd` lists, or its number");
+  const UserLimits limits = read_user_limits(one, config.quotas.of_all);
+  if (!config.quotas.of_some.emplace(*user, limits).second)
+    one.refuse("name", fmt::format("user '{}' is listed already", name), "leave one of them");
+}
+
+void read_pipelines(config::ConfigSection& section, NodeConfig& config) {
+  for (const std::string& path : section.texts("pipelines")) {
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(path, error))
+      section.refuse("pipelines", fmt::format("'{}' is no file", path),
+                     "write the paths of pipelines, as docs/pipelines.md has them");
+    prepare::check_pipeline(input::read_yaml_file(path));
+    config.pipelines.emplace_back(path);
+  }
+}
+
 NodeConfig read_node(config::ConfigSection& section) {
   NodeConfig config = default_node_config();
   section.one_of("kind", {"node"}, 0);
@@ -314,100 +408,25 @@ NodeConfig read_node(config::ConfigSection& section) {
   config.log_bytes = section.bytes("log_bytes", config.log_bytes, Bytes{64} << 10);
   config.journal = section.flag("journal", config.journal);
   config.explain = section.flag("explain", config.explain);
-  for (const std::string& path : section.texts("pipelines")) {
-    std::error_code error;
-    if (!std::filesystem::is_regular_file(path, error))
-      section.refuse("pipelines", fmt::format("'{}' is no file", path),
-                     "write the paths of pipelines, as docs/pipelines.md has them");
-    prepare::check_pipeline(input::read_yaml_file(path));
-    config.pipelines.emplace_back(path);
-  }
+  read_pipelines(section, config);
   section.sections("datasets", [&](config::ConfigSection& one) {
     config.datasets.push_back(read_dataset(one, config.pipelines));
   });
-  section.section("spill", [&](config::ConfigSection& spill) {
-    constexpr std::string_view kPlace = "a folder on a local drive";
-    spill.require("path", kPlace);
-    spill.require("bytes", "how much of the drive");
-    config.spill.path = spill.filled_text("path", "", kPlace);
-    config.spill.bytes = spill.bytes("bytes", 0);
-    if (const std::string problem = spill_problem(config.spill.bytes); !problem.empty())
-      spill.refuse("bytes", problem, spill_remedy());
-  });
-  section.section("tcp", [&](config::ConfigSection& tcp) {
-    tcp.require("port", "the port that remote jobs reach");
-    constexpr std::string_view kTokens =
-        "a file of tokens, one a line; a remote job must show one of them";
-    config.tcp.address = tcp.text("address", config.tcp.address);
-    config.tcp.port = static_cast<int>(tcp.integer("port", config.tcp.port, 0, 65535));
-    config.tcp.token_file = tcp.filled_text("token_file", "", kTokens);
-    constexpr std::string_view kPem = "write a file in PEM, or leave both out: certificate and key";
-    config.tcp.certificate = tcp.filled_text("certificate", "", kPem);
-    config.tcp.key = tcp.filled_text("key", "", kPem);
-  });
-  section.section("cluster", [&](config::ConfigSection& cluster) {
-    constexpr std::string_view kTokens =
-        "a file of tokens, one a line, that all nodes of the cluster share";
-    cluster.require("token_file", kTokens);
-    config.tcp.cluster_token_file = cluster.filled_text("token_file", "", kTokens);
-    config.cluster.join = cluster.text("join", "");
-    config.cluster.log =
-        cluster.filled_text("log", config.cluster.log.string(),
-                            "a folder that all nodes share of which one coordinates");
-    config.cluster.name =
-        cluster.filled_text("name", config.cluster.name, "a name that no other agent has");
-    config.cluster.authorities = cluster.text("authorities", "");
-    config.cluster.lost_after = std::chrono::duration_cast<std::chrono::milliseconds>(
-        cluster.duration("lost_after", config.cluster.lost_after));
-  });
-  section.section("http", [&](config::ConfigSection& http) {
-    config.http_address = http.text("address", config.http_address);
-    config.http_port = static_cast<int>(http.integer("port", config.http_port, -1, 65535));
-    if (const std::string problem = http_address_problem(config.http_address);
-        config.http_port >= 0 && !problem.empty())
-      http.refuse("address", problem, kHttpAddressRemedy);
-    config.user_labels = http.flag("user_labels", config.user_labels);
-    config.http_hosts = http.texts("hosts");
-  });
+  section.section("spill", [&](config::ConfigSection& spill) { read_spill(spill, config); });
+  section.section("tcp", [&](config::ConfigSection& tcp) { read_tcp(tcp, config); });
+  section.section("cluster",
+                  [&](config::ConfigSection& cluster) { read_cluster(cluster, config); });
+  section.section("http", [&](config::ConfigSection& http) { read_http(http, config); });
   config.exit_when_idle =
       section.duration("exit_when_idle", config.exit_when_idle, Duration(0), engine::kDurationMost);
   config.drain = section.duration("drain", config.drain, Duration(0), engine::kDurationMost);
   section.section("limits", [&](config::ConfigSection& limits) {
     config.quotas.of_all = read_user_limits(limits, config.quotas.of_all);
   });
-  section.sections("users", [&](config::ConfigSection& one) {
-    one.require("name", "a user's name or number");
-    const std::string name = one.text("name", "");
-    const std::optional<uid_t> user = find_user(name);
-    if (!user)
-      one.refuse("name", fmt::format("this machine knows no user '{}'", name),
-                 "write one that `getent passwd` lists, or its number");
-    const UserLimits limits = read_user_limits(one, config.quotas.of_all);
-    if (!config.quotas.of_some.emplace(*user, limits).second)
-      one.refuse("name", fmt::format("user '{}' is listed already", name), "leave one of them");
-  });
-  section.section("storage", [&](config::ConfigSection& storage) {
-    const std::vector<std::string_view> engines(storage::kEngines.begin(), storage::kEngines.end());
-    config.storage.engine = engines[storage.one_of("engine", engines, 0)];
-    config.storage.depth =
-        static_cast<unsigned>(storage.integer("depth", config.storage.depth, 1, 4096));
-    config.storage.direct = storage.flag("direct", config.storage.direct);
-    config.storage.threads =
-        static_cast<unsigned>(storage.integer("threads", config.storage.threads, 1, 1024));
-    config.storage.staging = storage.bytes("staging", config.storage.staging, Bytes{1} << 20);
-  });
-  section.section("steps", [&](config::ConfigSection& steps) {
-    config.steps.memory =
-        steps.bytes("memory", config.steps.memory, step::StepSettings::kMemoryLeast);
-    config.steps.timeout = steps.duration("timeout", config.steps.timeout,
-                                          std::chrono::milliseconds(1), kStepTimeMost);
-    config.steps.start_timeout = steps.duration("start_timeout", config.steps.start_timeout,
-                                                std::chrono::milliseconds(1), kStepTimeMost);
-    config.steps.worker = steps.text("worker", "");
-    if (steps.has("worker") && access(config.steps.worker.c_str(), X_OK) != 0)
-      steps.refuse("worker", fmt::format("'{}' is no program", config.steps.worker.string()),
-                   "leave it out: it stands beside batchflowd");
-  });
+  section.sections("users", [&](config::ConfigSection& one) { read_user(one, config); });
+  section.section("storage",
+                  [&](config::ConfigSection& storage) { read_storage(storage, config); });
+  section.section("steps", [&](config::ConfigSection& steps) { read_steps(steps, config); });
   section.section("engine", [&](config::ConfigSection& engine) {
     config.engine = config::read_engine_config(engine);
   });

@@ -12,7 +12,6 @@
 #include "core/base/types.h"
 #include "core/engine/engine_config.h"
 #include "programs/config/config.h"
-#include "runtime/memory/scratch.h"
 #include "runtime/remote/remote_options.h"
 #include "runtime/service/backend/spill.h"
 #include "runtime/service/jobs/users.h"
@@ -96,29 +95,15 @@ struct NodeConfig {
 
   // The engine's configuration: it ends jobs with more corrupt samples than any job may ask for.
   engine::EngineConfig engine_config() const;
-  // The memory for blocks, batches and kept samples: what is left beside staging, scratch and the
-  // service itself.
-  Bytes cache_bytes() const;
-  // How `scratch` is divided.
-  memory::ScratchLimits scratch_limits() const;
   // The part of the staging memory that the engine reads into. The rest covers gaps between
   // samples.
   Bytes shown_staging() const { return storage.staging - storage.staging / 4; }
-  // The part of the cache that the engine divides, as the `cache` of a scenario's node is. The rest
-  // covers what the engine does not count: slabs with slots that no job has, entries of tables,
-  // what a job has not yet unmapped.
-  Bytes planned_bytes() const { return cache_bytes() - cache_bytes() / 16; }
-  // What the engine is told of: its staging memory, too.
-  Bytes engine_bytes() const { return shown_staging() + planned_bytes(); }
 };
 
 // The addresses of `join`, with commas between them.
 std::vector<std::string> split_addresses(const std::string& text);
 // Throws ConfigError for a configuration that no service could use, on whatever machine.
 void check_node_config(const NodeConfig& config);
-// Checks that the sizes of memory in the configuration fit together, on whatever machine. Throws
-// ConfigError.
-void check_memory(NodeConfig config);
 // Throws ConfigError where two datasets have one name.
 void check_names(const std::vector<NodeDataset>& datasets);
 // The file of a pipeline by its name: of `files`, or one that is shipped. Lists no folder, since
@@ -147,12 +132,5 @@ void choose_policy(engine::EngineConfig& config, std::string_view text);
 void check_policy(std::string_view name, std::string_view text);
 // What stands behind the policy's name in the log: that it may starve jobs, or nothing.
 std::string_view policy_note(std::string_view kind, std::string_view text);
-// Replaces settings of 0 by what is left, and checks that it is enough. Throws ConfigError with
-// numbers and what to do. `held`: the memory that this service already has; then its staging memory
-// stays as it is.
-void settle(NodeConfig& config, Bytes held = 0);
-// Take memory from the cache. Throw ConfigError if too little of the cache is left.
-void set_apart_for_steps(NodeConfig& config, Bytes bytes);
-void set_apart_for_data(NodeConfig& config, Bytes bytes);
 
 }  // namespace batchflow::service

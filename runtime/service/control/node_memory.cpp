@@ -1,5 +1,5 @@
-// How the memory of a service is divided: staging, scratch of workers, what is set apart for steps
-// and for tables of data, and the cache.
+#include "runtime/service/control/node_memory.h"
+
 #include <algorithm>
 #include <fstream>
 #include <string>
@@ -7,7 +7,6 @@
 
 #include "core/base/config_value.h"
 #include "fmt/format.h"
-#include "runtime/service/control/node_config.h"
 
 namespace batchflow::service {
 namespace {
@@ -81,7 +80,7 @@ void divide_memory(NodeConfig& config, Bytes held) {
   const auto mib = [](Bytes bytes) { return bytes >> 20; };
   const Bytes scratch = apart_for_scratch(config);
   const Bytes fixed = kCacheLeast + kOwn + scratch;
-  if (config.cache_bytes() < kCacheLeast)
+  if (cache_bytes(config) < kCacheLeast)
     throw ConfigError(fmt::format(
         "memory: {} MiB are too little: {} MiB go to staging{} and {} MiB to the service itself, "
         "and at least {} MiB must be left for batches; give it {} MiB or more (--memory)",
@@ -93,18 +92,27 @@ void divide_memory(NodeConfig& config, Bytes held) {
 
 }  // namespace
 
-Bytes NodeConfig::cache_bytes() const {
-  const Bytes own =
-      storage.staging + kOwn + steps_bytes + apart_for_data(*this) + apart_for_scratch(*this);
-  return memory > own ? memory - own : 0;
+Bytes cache_bytes(const NodeConfig& config) {
+  const Bytes own = config.storage.staging + kOwn + config.steps_bytes + apart_for_data(config) +
+                    apart_for_scratch(config);
+  return config.memory > own ? config.memory - own : 0;
+}
+
+Bytes planned_bytes(const NodeConfig& config) {
+  const Bytes cache = cache_bytes(config);
+  return cache - cache / 16;
+}
+
+Bytes engine_bytes(const NodeConfig& config) {
+  return config.shown_staging() + planned_bytes(config);
 }
 
 // A quarter is for what workers keep, and the rest for samples that need more.
-memory::ScratchLimits NodeConfig::scratch_limits() const {
-  const Bytes all = workers == 0 ? 1 : workers;
+memory::ScratchLimits scratch_limits(const NodeConfig& config) {
+  const Bytes all = config.workers == 0 ? 1 : config.workers;
   memory::ScratchLimits limits;
-  limits.each = std::min(kScratchEachMost, scratch / 4 / all);
-  limits.shared = scratch - limits.each * all;
+  limits.each = std::min(kScratchEachMost, config.scratch / 4 / all);
+  limits.shared = config.scratch - limits.each * all;
   return limits;
 }
 
@@ -126,7 +134,7 @@ void check_memory(NodeConfig config) {
 }
 
 void set_apart_for_steps(NodeConfig& config, Bytes bytes) {
-  const Bytes left = config.cache_bytes();
+  const Bytes left = cache_bytes(config);
   if (left < kCacheLeast + bytes)
     throw ConfigError(fmt::format(
         "its steps' processes may take {} MiB together (the memory of each, for each worker), and "
@@ -140,8 +148,8 @@ void set_apart_for_data(NodeConfig& config, Bytes bytes) {
   NodeConfig after = config;
   after.data_bytes += bytes;
   // If nothing is taken from batches there is nothing to refuse.
-  if (after.cache_bytes() < std::min(kCacheLeast, config.cache_bytes())) {
-    const Bytes cache = config.cache_bytes();
+  if (cache_bytes(after) < std::min(kCacheLeast, cache_bytes(config))) {
+    const Bytes cache = cache_bytes(config);
     const Bytes own = kDataOfOwn - std::min(kDataOfOwn, config.data_bytes);
     throw ConfigError(fmt::format(
         "its tables take {} MiB, and {} MiB of the service's memory are left for datasets that "

@@ -17,14 +17,13 @@
 #include <optional>
 #include <thread>
 
+#include "runtime/service/post.h"
 #include "runtime/sources/sample_index.h"
 
 namespace batchflow::service {
 
 class Openers {
  public:
-  using Post = std::function<void(std::function<void()>)>;
-
   explicit Openers(Post post);
   // Tells all to stop. Threads that have not ended after kEndWithin are left alone, and their
   // results are forgotten.

@@ -17,13 +17,13 @@
 #include "programs/config/config.h"
 #include "runtime/prepare/pipeline.h"
 #include "runtime/service/datasets/datasets.h"
+#include "runtime/service/post.h"
 #include "runtime/step/step_plugin.h"
 
 namespace batchflow::service {
 
 class PipelineOpener {
  public:
-  using Post = std::function<void(std::function<void()>)>;
   // Called on the service's thread with the pipeline, or with why there is none.
   using Done =
       std::function<void(std::unique_ptr<prepare::Pipeline> pipeline, const std::string& problem)>;

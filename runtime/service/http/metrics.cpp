@@ -89,6 +89,87 @@ std::vector<Kept> kept_by_form(const std::vector<CacheShare>& cache) {
   return all;
 }
 
+void add_steps(Text& text, const Snapshot& now) {
+  const auto of_steps = [&](std::string_view name, std::string_view help, auto value) {
+    text.head(name, "counter", help);
+    for (const StepReport& one : now.step_reports)
+      text.value(name,
+                 label("pipeline", one.pipeline) + "," + label("dataset", one.dataset) + "," +
+                     label("step", one.step),
+                 value(one.counters));
+  };
+  of_steps("step_samples_total", "Samples made by a step that is a plugin.",
+           [](const step::StepCounters& one) { return number(one.samples); });
+  of_steps("step_seconds_total", "Time its processes took for these and for corrupt ones.",
+           [](const step::StepCounters& one) { return seconds(one.busy); });
+  of_steps("step_corrupt_total", "Samples that it said are corrupt.",
+           [](const step::StepCounters& one) { return number(one.corrupt); });
+  of_steps("step_starts_total", "Processes that were started for it.",
+           [](const step::StepCounters& one) { return number(one.starts); });
+  of_steps("step_crashes_total", "Processes that ended in mid-sample.",
+           [](const step::StepCounters& one) { return number(one.crashes); });
+  of_steps("step_timeouts_total", "Processes that were ended, as they did not answer in time.",
+           [](const step::StepCounters& one) { return number(one.late); });
+}
+
+// The other nodes of a cluster.
+void add_nodes(Text& text, const Snapshot& now) {
+  const auto of_nodes = [&](std::string_view name, std::string_view type, std::string_view help,
+                            auto value) {
+    text.head(name, type, help);
+    for (const NodeStatus& one : now.nodes) text.value(name, label("node", one.name), value(one));
+  };
+  of_nodes("node_ready", "gauge", "1: the agent has opened all datasets.",
+           [](const NodeStatus& one) { return one.ready ? 1.0 : 0.0; });
+  of_nodes("node_ranks", "gauge", "Ranks of jobs that are connected there.",
+           [](const NodeStatus& one) { return number(one.ranks); });
+  of_nodes("node_workers", "gauge", "Threads that prepare there.",
+           [](const NodeStatus& one) { return number(one.counters.workers); });
+  of_nodes("node_used_bytes", "gauge", "Memory in use there.",
+           [](const NodeStatus& one) { return number(one.counters.used_bytes); });
+  of_nodes("node_memory_bytes", "gauge", "What this may be at most.",
+           [](const NodeStatus& one) { return number(one.memory); });
+  of_nodes("node_storage_read_bytes_total", "counter", "Read there from the datasets' storage.",
+           [](const NodeStatus& one) { return number(one.counters.read_bytes); });
+  of_nodes("node_storage_busy_seconds_total", "counter", "Time in which anything was read so.",
+           [](const NodeStatus& one) { return number(one.counters.store_busy_ns) / 1e9; });
+  of_nodes("node_storage_errors_total", "counter", "Reads that failed there.",
+           [](const NodeStatus& one) { return number(one.counters.read_errors); });
+  of_nodes("node_fetched_bytes_total", "counter", "Fetched there from the memory of other nodes.",
+           [](const NodeStatus& one) { return number(one.counters.fetched_bytes); });
+  of_nodes("node_fetching_seconds_total", "counter", "Time in which anything was fetched so.",
+           [](const NodeStatus& one) { return number(one.counters.fetching_ns) / 1e9; });
+  of_nodes("node_samples_prepared_total", "counter", "Samples decoded or augmented there.",
+           [](const NodeStatus& one) { return number(one.counters.prepared_samples); });
+  of_nodes("node_prepare_seconds_total", "counter", "Time workers spent preparing there.",
+           [](const NodeStatus& one) { return number(one.counters.preparing_ns) / 1e9; });
+}
+
+void add_jobs(Text& text, const Snapshot& now) {
+  // Of each metric, the values of all jobs stand together.
+  visit_figures(Jobs::Status{}, [&](std::string_view name, auto, const Metric& metric) {
+    if (metric.name.empty()) return;
+    text.head(metric.name, metric.type(), metric.help);
+    for (const Jobs::Status& job : now.jobs)
+      visit_figures(job, [&](std::string_view other, auto value, const Metric&) {
+        if (other == name) text.value(metric.name, labels_of(job, now), static_cast<double>(value));
+      });
+  });
+  text.head("job_stage_stall_seconds_total", "counter",
+            "Time ranks had no batch, by the stage it was in.");
+  for (const Jobs::Status& job : now.jobs) {
+    for (std::size_t i = 0; i < kStages; ++i) {
+      const auto stage = static_cast<Stage>(i);
+      text.value("job_stage_stall_seconds_total",
+                 labels_of(job, now) + "," + label("stage", stage_name(stage)),
+                 seconds(job.stalls[stage]));
+    }
+  }
+  text.head("job_wait_seconds", "histogram", "How long the job's ranks waited for each batch.");
+  for (const Jobs::Status& job : now.jobs)
+    text.histogram("job_wait_seconds", labels_of(job, now), job.waits_for_batches);
+}
+
 }  // namespace
 
 std::string metrics_text(const Snapshot& now) {
@@ -129,81 +210,9 @@ std::string metrics_text(const Snapshot& now) {
   text.head("ranks", "gauge", "Ranks of jobs that are connected, by where they are.");
   text.value("ranks", label("where", "local"), all - remote);
   text.value("ranks", label("where", "remote"), remote);
-
-  const auto of_steps = [&](std::string_view name, std::string_view help, auto value) {
-    text.head(name, "counter", help);
-    for (const StepReport& one : now.step_reports)
-      text.value(name,
-                 label("pipeline", one.pipeline) + "," + label("dataset", one.dataset) + "," +
-                     label("step", one.step),
-                 value(one.counters));
-  };
-  of_steps("step_samples_total", "Samples made by a step that is a plugin.",
-           [](const step::StepCounters& one) { return number(one.samples); });
-  of_steps("step_seconds_total", "Time its processes took for these and for corrupt ones.",
-           [](const step::StepCounters& one) { return seconds(one.busy); });
-  of_steps("step_corrupt_total", "Samples that it said are corrupt.",
-           [](const step::StepCounters& one) { return number(one.corrupt); });
-  of_steps("step_starts_total", "Processes that were started for it.",
-           [](const step::StepCounters& one) { return number(one.starts); });
-  of_steps("step_crashes_total", "Processes that ended in mid-sample.",
-           [](const step::StepCounters& one) { return number(one.crashes); });
-  of_steps("step_timeouts_total", "Processes that were ended, as they did not answer in time.",
-           [](const step::StepCounters& one) { return number(one.late); });
-
-  const auto of_nodes = [&](std::string_view name, std::string_view type, std::string_view help,
-                            auto value) {
-    text.head(name, type, help);
-    for (const NodeStatus& one : now.nodes) text.value(name, label("node", one.name), value(one));
-  };
-  // The other nodes of a cluster.
-  of_nodes("node_ready", "gauge", "1: the agent has opened all datasets.",
-           [](const NodeStatus& one) { return one.ready ? 1.0 : 0.0; });
-  of_nodes("node_ranks", "gauge", "Ranks of jobs that are connected there.",
-           [](const NodeStatus& one) { return number(one.ranks); });
-  of_nodes("node_workers", "gauge", "Threads that prepare there.",
-           [](const NodeStatus& one) { return number(one.counters.workers); });
-  of_nodes("node_used_bytes", "gauge", "Memory in use there.",
-           [](const NodeStatus& one) { return number(one.counters.used_bytes); });
-  of_nodes("node_memory_bytes", "gauge", "What this may be at most.",
-           [](const NodeStatus& one) { return number(one.memory); });
-  of_nodes("node_storage_read_bytes_total", "counter", "Read there from the datasets' storage.",
-           [](const NodeStatus& one) { return number(one.counters.read_bytes); });
-  of_nodes("node_storage_busy_seconds_total", "counter", "Time in which anything was read so.",
-           [](const NodeStatus& one) { return number(one.counters.store_busy_ns) / 1e9; });
-  of_nodes("node_storage_errors_total", "counter", "Reads that failed there.",
-           [](const NodeStatus& one) { return number(one.counters.read_errors); });
-  of_nodes("node_fetched_bytes_total", "counter", "Fetched there from the memory of other nodes.",
-           [](const NodeStatus& one) { return number(one.counters.fetched_bytes); });
-  of_nodes("node_fetching_seconds_total", "counter", "Time in which anything was fetched so.",
-           [](const NodeStatus& one) { return number(one.counters.fetching_ns) / 1e9; });
-  of_nodes("node_samples_prepared_total", "counter", "Samples decoded or augmented there.",
-           [](const NodeStatus& one) { return number(one.counters.prepared_samples); });
-  of_nodes("node_prepare_seconds_total", "counter", "Time workers spent preparing there.",
-           [](const NodeStatus& one) { return number(one.counters.preparing_ns) / 1e9; });
-
-  // Of each metric, the values of all jobs stand together.
-  visit_figures(Jobs::Status{}, [&](std::string_view name, auto, const Metric& metric) {
-    if (metric.name.empty()) return;
-    text.head(metric.name, metric.type(), metric.help);
-    for (const Jobs::Status& job : now.jobs)
-      visit_figures(job, [&](std::string_view other, auto value, const Metric&) {
-        if (other == name) text.value(metric.name, labels_of(job, now), static_cast<double>(value));
-      });
-  });
-  text.head("job_stage_stall_seconds_total", "counter",
-            "Time ranks had no batch, by the stage it was in.");
-  for (const Jobs::Status& job : now.jobs) {
-    for (std::size_t i = 0; i < kStages; ++i) {
-      const auto stage = static_cast<Stage>(i);
-      text.value("job_stage_stall_seconds_total",
-                 labels_of(job, now) + "," + label("stage", stage_name(stage)),
-                 seconds(job.stalls[stage]));
-    }
-  }
-  text.head("job_wait_seconds", "histogram", "How long the job's ranks waited for each batch.");
-  for (const Jobs::Status& job : now.jobs)
-    text.histogram("job_wait_seconds", labels_of(job, now), job.waits_for_batches);
+  add_steps(text, now);
+  add_nodes(text, now);
+  add_jobs(text, now);
   return text.take();
 }
 

@@ -96,10 +96,12 @@ struct ServedJob {
   std::optional<std::uint64_t> ends_after;  // steps; nothing more is written
   std::uint64_t steps_left = 0;             // when it began; 0: it did not say
   Instant since{};
+  // Without the first no other is true. A job that is over was refused before it ran, or ended
+  // while it ran because too many of its samples are corrupt. A drain lets go of jobs in any state.
   bool is_announced = false;       // to the engine
   bool running = false;            // the engine has admitted it
-  bool over = false;               // refused: its name is free for another
-  bool is_let_go = false;          // by a drain: to its ranks it is as if the service had died
+  bool over = false;               // its name is free for another
+  bool is_let_go = false;          // to its ranks it is as if the service had died
   Bytes batch_bytes = 0;           // of all batches its ranks may hold at once
   std::uint64_t corrupt_most = 0;  // samples
   JobStatus sums;

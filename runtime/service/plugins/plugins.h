@@ -33,6 +33,7 @@
 #include "runtime/service/plugins/plugin_settings.h"
 #include "runtime/service/plugins/quarantine.h"
 #include "runtime/service/plugins/stall_watch.h"
+#include "runtime/service/post.h"
 
 namespace batchflow::service {
 
@@ -49,7 +50,7 @@ class Plugins {
     std::function<WaitTotals()> waits;
     std::function<Instant()> now;
     // Has this called on the service's thread; any thread may ask.
-    std::function<void(std::function<void()>)> post;
+    Post post;
     Say say;
   };
   Plugins(const std::filesystem::path& state, PluginSettings settings, Host host);

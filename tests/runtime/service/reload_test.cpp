@@ -1,5 +1,6 @@
 // What reading a node file again changes of a service that runs, and what it does not.
 #include "runtime/service/control/reload.h"
+#include "runtime/service/control/node_memory.h"
 
 #include <fstream>
 
@@ -66,9 +67,9 @@ TEST_CASE("a service's engine has the defaults that scenarios have") {
   // What the engine divides of its cache, as a scenario's node says it.
   service::NodeConfig config = service::default_node_config();
   config.memory = Bytes{1} << 30;
-  const Bytes cache = config.cache_bytes();
-  CHECK(config.planned_bytes() == cache - cache / 16);
-  CHECK(config.engine_bytes() == config.planned_bytes() + config.shown_staging());
+  const Bytes cache = cache_bytes(config);
+  CHECK(planned_bytes(config) == cache - cache / 16);
+  CHECK(engine_bytes(config) == planned_bytes(config) + config.shown_staging());
 }
 
 TEST_CASE("a dataset's name is told from a path") {

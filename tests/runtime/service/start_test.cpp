@@ -3,6 +3,7 @@
 
 #include <sstream>
 
+#include "runtime/service/control/node_memory.h"
 #include "runtime/service/node_sockets.h"
 #include "tests/runtime/service/daemon.h"
 #include "tests/runtime/service/live.h"
