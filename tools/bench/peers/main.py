@@ -32,7 +32,7 @@ import took
 
 PEERS = ["batchflow_default", "batchflow_", "batchflow_small", "pytorch", "torchvision_io",
          "opencv", "tfdata", "tfdata_service", "dali", "tensorsocket_", "ray_data",
-         "mosaicml", "litdata_", "webdataset_", "grain_", "spdl_", "numpy_mmap"]
+         "mosaicml", "litdata_", "ffcv_", "webdataset_", "grain_", "spdl_", "numpy_mmap"]
 # Seconds a batch of four models that train at once: shufflenetv2, resnet18, resnet50, vgg16.
 PACED = [0.0625, 0.104, 0.339, 0.515]
 PACED_FOR_S = 10
