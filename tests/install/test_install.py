@@ -91,7 +91,7 @@ class Installed(unittest.TestCase):
             here = sorted(path.name for path in (SOURCE / "configs" / folder).iterdir())
             there = self.tree / "share" / "batchflow" / "configs" / folder
             self.assertEqual(sorted(path.name for path in there.iterdir()), here)
-        for program in ("batchflowd", "batchflowctl", "batchflow-sim"):
+        for program in ("batchflowd", "batchflowctl", "batchflow-sim", "batchflow-live"):
             self.assertRegex(self.run_it(program, "--version"), r"\d+\.\d+", program)
 
     def test_the_demo(self):

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "programs/output/usage.h"
+#include "programs/version/version.h"
 #include "runtime/protocol/channel.h"
 #include "runtime/toys/toy_job.h"
 #include "tests/runtime/prepare/pictures.h"
@@ -259,6 +260,7 @@ int serve(int argc, char** argv) {
   app.add_option("--config", plan.config, "The node file of the service")->check(CLI::ExistingFile);
   app.add_option("--workers", plan.workers, "Threads that prepare; 0: one a core");
   app.add_option("--json", plan.json, "Write results there");
+  app.set_version_flag("--version", version::version_text("batchflow-live"));
   app.add_option("--html", plan.html, "Write a page with a chart there");
   app.add_flag("--check", plan.check, "Fail unless all jobs had each sample once an epoch");
   if (const auto status = output::command_line_ends(app, argc, argv)) return *status;
