@@ -241,7 +241,7 @@ def _on_all_processors() -> Iterator[None]:
 
 
 def _start(folder: Path, path: Path, arguments: Optional[Arguments]) -> None:
-    command = [daemon(), "--open-datasets", "--http", "-1", "--socket", str(path), "--state",
+    command = [daemon(), "--open-datasets", "--http", "0", "--socket", str(path), "--state",
                str(_state_folder(folder)), "--exit-when-idle",
                os.environ.get("BATCHFLOW_IDLE_S", "30"), "--log-file", str(folder / "embedded.log"),
                "--corrupt-ratio-allowed", "100%"]

@@ -7,7 +7,7 @@ import logging
 import os
 import subprocess
 from pathlib import Path
-from typing import Callable, Mapping, Optional
+from typing import Any, Callable, Mapping, Optional
 
 from . import embedded
 from .library import NoServiceError
@@ -56,8 +56,10 @@ class EpochStalls:
 
 def helps_service(service: Optional[str]) -> str:
     """What would help a job of this service: by what its jobs wait for."""
-    more = "'batchflowctl doctor' says what holds it up"
-    stalls = _stalls(service)
+    status = _status(service)
+    page = status.get("page", "")
+    more = "'batchflowctl doctor' says what holds it up" + (f", {page} shows it" if page else "")
+    stalls = {str(stage): float(s) for stage, s in status.get("stall_s", {}).items()}
     whole = sum(stalls.values())
     if whole <= 0:
         return more
@@ -67,14 +69,14 @@ def helps_service(service: Optional[str]) -> str:
             f"{helps}{more}")
 
 
-def _stalls(service: Optional[str]) -> dict[str, float]:
+def _status(service: Optional[str]) -> dict[str, Any]:
     try:
         program = Path(embedded.daemon()).parent / "batchflowctl"
         asked = [str(program), *(["--service", service] if service else []), "status", "--json"]
         answer = subprocess.run(asked, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                 stdin=subprocess.DEVNULL, timeout=_ASK_S, check=True)
-        return {str(stage): float(s) for stage, s in json.loads(answer.stdout)["stall_s"].items()}
-    except (NoServiceError, OSError, subprocess.SubprocessError, ValueError, KeyError):
+        return dict(json.loads(answer.stdout))
+    except (NoServiceError, OSError, subprocess.SubprocessError, ValueError):
         return {}
 
 

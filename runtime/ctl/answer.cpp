@@ -172,6 +172,8 @@ std::string status_text(const json& status) {
   std::string out =
       fmt::format("batchflowd {} (process {:.0f}), up {:.0f} s\n", text(status, "version"),
                   number(status, "pid"), number(status, "up_s"));
+  if (const std::string page = text(status, "page"); !page.empty())
+    out += fmt::format("page        {}\n", output::printable(page));
   out += fmt::format("storage     {}; {} read, {:.0f} samples in {:.0f} reads, {:.0f} errors\n",
                      text(status, "storage"), bytes_text(number(status, "read_bytes")),
                      number(status, "read_samples"), number(status, "device_reads"),

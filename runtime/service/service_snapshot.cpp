@@ -26,6 +26,8 @@ std::vector<Snapshot::Pipeline> pipelines_of(const Datasets& datasets, DatasetId
 Snapshot snapshot_of(const Service::Parts& parts) {
   Snapshot all;
   all.version = BATCHFLOW_VERSION;
+  if (parts.http)
+    all.page = fmt::format("http://{}:{}/", parts.config.http_address, parts.http->port());
   all.process = getpid();
   all.up_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - parts.began).count();
   all.storage = parts.backend->readings().storage();

@@ -2,16 +2,18 @@
 
 import os
 import signal
+import subprocess
 import time
 import unittest
 import unittest.mock
+import urllib.request
 import warnings
 from pathlib import Path
 
 import batchflow
 from batchflow import arguments, embedded
-from support import (DAEMON, Folder, listens, result, run_python, start_job, status, wait_until,
-                     write_rows)
+from support import (CTL, DAEMON, Folder, listens, result, run_python, start_job, status,
+                     wait_until, write_rows)
 
 
 class Embedded(Folder):
@@ -75,6 +77,17 @@ class Embedded(Folder):
         self.assertLessEqual(of_storage, 1.05 * size)
         wait_until(lambda: not self.daemons(), 20, "the service's end")
         self.assertFalse(self.socket.exists())
+
+    def test_it_has_a_page_at_a_port_that_is_free(self):
+        self.rows(400, 8)
+        result(start_job("keys_of", str(self.data), {}, 0, 1))
+        page = status(self.socket)["page"]
+        self.assertRegex(page, r"^http://127\.0\.0\.1:\d+/$")
+        with urllib.request.urlopen(page, timeout=30) as answer:
+            self.assertIn(b"BatchFlow", answer.read())
+        said = subprocess.run([CTL, "--service", self.socket, "status"], stdout=subprocess.PIPE,
+                              text=True, check=True, timeout=30).stdout
+        self.assertIn(f"page        {page}\n", said)
 
     def test_scripts_that_start_at_one_instant_start_one_service(self):
         self.rows(400, 8)

@@ -170,6 +170,7 @@ Snapshot as_seen_by_anybody(Snapshot all) {
 std::string to_json(const Snapshot& now, bool with_models) {
   Json all = {{"type", "answer"},
               {"version", now.version},
+              {"page", now.page},
               {"storage", now.storage},
               {"stall_s", json_of(now.stalls)},
               {"cache", Json::array()},

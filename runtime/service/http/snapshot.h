@@ -44,6 +44,7 @@ struct Snapshot {
     std::vector<Pipeline> pipelines;  // that jobs have used; without those that a job brought
   };
   std::string version;
+  std::string page;  // its address; empty: there is none
   pid_t process = 0;
   double up_s = 0;
   std::string storage;
