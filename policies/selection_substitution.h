@@ -1,4 +1,4 @@
-// Substitution: a block is made of samples that are kept, in place of those whose turn it is.
+// Substitution: a block is made of samples that are kept, in place of those that would be next.
 //
 // Any sample of an epoch is as good as another to a job that shuffles, as long as each comes once.
 // So a block takes from the next candidates those that a cache has, and leaves the others for

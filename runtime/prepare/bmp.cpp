@@ -44,7 +44,7 @@ class BmpDecoder final : public WholeDecoder {
     at_ = number(10);
     stride_ = (static_cast<Bytes>(width) * bits_ + 31) / 32 * 4;
     const Bytes rows = static_cast<Bytes>(extent().height);
-    if (at_ < kBmpFileHead + head) return say("a BMP whose pixels begin inside its header");
+    if (at_ < kBmpFileHead + head) return say("a BMP with pixels inside its header");
     if (at_ > bytes.size() || stride_ * rows > bytes.size() - at_) return ends_early();
     return true;
   }

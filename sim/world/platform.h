@@ -75,9 +75,9 @@ class Platform {
   void to_gpu(TaskId task, std::size_t node, Bytes bytes);
   // What takes a core for so long, beside preparation: of the node's processors where it has them.
   void work(TaskId task, std::size_t node, Duration core_time);
-  // On a node whose cores prepare together, or are shared with others: `core_s` seconds of one
-  // core, on `cores_most` at most. All else that takes a processor comes first, as in the service,
-  // whose workers have a lower priority.
+  // On a node with cores that prepare together, or are shared with others: `core_s` seconds of one
+  // core, on `cores_most` at most. All else that takes a processor comes first, as in the service:
+  // its workers have a lower priority.
   void prepare(TaskId task, std::size_t node, double core_s, std::uint32_t cores_most);
   bool is_cores(const Server* server, std::size_t node) const {
     return server == &nodes_[node].cores;

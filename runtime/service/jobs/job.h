@@ -71,7 +71,7 @@ struct RankEnd {
   bool finished = false;    // it was told that no batch follows
   bool left = false;        // it asks for nothing more
 
-  // Of a job whose other rank has lost its agent.
+  // Of a job that has lost the agent of another rank.
   void end_if_far_enough();
 };
 struct ServedJob {

@@ -67,7 +67,7 @@ struct JobStatus {
 
 struct ServedJob;
 struct RankEnd;
-// `credits`: of a rank whose job has not asked for any number.
+// `credits`: of a rank of a job that has not asked for any number.
 JobStatus status_of(const ServedJob& job, const StallBook& stalls, std::uint32_t credits,
                     Instant now);
 // Which other ranks of its job the rank waits for, as text; empty: none.

@@ -130,8 +130,8 @@ std::string refusal_text(const engine::Refuse& command) {
       return "all scores are 0 or below, so nothing can be drawn; report some above";
     case engine::Refusal::wrong_order:
       return "this order does not go with what else the job asks for: an order for each node "
-             "(node_local) and shuffled runs need a relaxed order, and a service whose selection "
-             "policy does not choose the samples of blocks (batchflowctl policy list)";
+             "(node_local) and shuffled runs need a relaxed order, and a service with a selection "
+             "policy that does not choose the samples of blocks (batchflowctl policy list)";
   }
   return "the service refuses the job";
 }

@@ -43,7 +43,7 @@ class Quarantine {
   // `hash`: all of it, or how it begins.
   std::optional<Quarantined> find(std::string_view hash) const;
   void add(const Quarantined& one);
-  // Lets those in whose hash begins so. Returns how many there were.
+  // Lets in all with a hash that begins so. Returns how many there were.
   std::size_t let_in(std::string_view hash);
   int descriptor() const { return file_.get(); }  // the same for as long as this lives
 

@@ -10,7 +10,7 @@ and times to recover, and rates beside what else the same machine does. Rows are
   one another.
 - processors: the processor time of all nodes for two epochs of a job at the coordinator, with an
   agent that has half of the workers, over that of a service alone; in turn, round by round. For
-  rows, whose preparation is a copy, and for pictures.
+  rows, which are only copied, and for pictures.
 - recovery: the longest pause between two batches of a job when a node is killed and started again
   at once: of the agent, for a job there and one elsewhere; of the coordinator, for both. Beside it
   the longest pause of the same jobs without that. And when the coordinator is killed for good, and

@@ -43,7 +43,7 @@ def calibrated(yaml: Any, name: str, folder: Path, pipeline: str, batch: int, wo
 
 
 class Throttle:
-    """A control group whose reads of a drive are limited; None in `reason` if there can be one."""
+    """A control group that limits reads of a drive; None in `reason` if there can be one."""
 
     def __init__(self, folder: Path) -> None:
         device = os.stat(folder).st_dev
