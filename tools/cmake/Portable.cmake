@@ -1,16 +1,14 @@
 # Programs and libraries that are copied to other machines: with BATCHFLOW_PORTABLE what is neither
-# glibc nor CUDA's driver is linked statically. batchflow_portable(TARGET) marks those.
+# glibc nor CUDA's driver is linked statically. The simulator still needs SimGrid, which is shared.
 
 include_guard()
 option(BATCHFLOW_PORTABLE "Link what other machines may lack statically" OFF)
-if(BATCHFLOW_PORTABLE)
-  add_compile_definitions(FMT_HEADER_ONLY)  # distributions have no static one
-  list(PREPEND CMAKE_FIND_LIBRARY_SUFFIXES .a)
+if(NOT BATCHFLOW_PORTABLE)
+  return()
 endif()
-
-function(batchflow_portable target)
-  if(BATCHFLOW_PORTABLE)
-    target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc LINKER:--as-needed
-                        LINKER:--exclude-libs,ALL)
-  endif()
-endfunction()
+add_compile_definitions(FMT_HEADER_ONLY)  # distributions have no static one
+list(PREPEND CMAKE_FIND_LIBRARY_SUFFIXES .a)
+# Nor one of libavif; the next machine may have another version of the shared one.
+set(BATCHFLOW_AVIF OFF CACHE BOOL "" FORCE)
+# Nothing of these is seen from outside: a process may have other versions of them.
+add_link_options(-static-libstdc++ -static-libgcc LINKER:--as-needed LINKER:--exclude-libs,ALL)
