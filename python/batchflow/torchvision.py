@@ -15,18 +15,23 @@ from .torchvision_steps import (NotMappable, filter_of, is_of_pictures, parts_of
 
 
 class Pipeline:
-    """The steps of a pipeline, in the form of docs/pipelines.md, or functions (batchflow.step). To
-    the service, two pipelines with the same steps are the same."""
+    """The steps of a pipeline, in the form of docs/pipelines.md, or functions (batchflow.step), and
+    its fields, in the form of docs/fields.md. To the service, two pipelines with the same steps and
+    fields are the same."""
 
     def __init__(self, steps: Sequence[Step], name: str = "from-python",
-                 field: Optional[str] = None):
+                 field: Optional[str] = None,
+                 fields: Optional[Sequence[dict[str, Any]]] = None):
         self.name, self.steps, self.field = name, entries(steps), field
+        self.fields = None if fields is None else [dict(one) for one in fields]
 
     def text(self) -> str:
         """The pipeline on one line, as jobs send it to the service."""
         whole: dict[str, Any] = {"kind": "pipeline", "name": self.name}
         if self.field is not None:
             whole["field"] = self.field
+        if self.fields is not None:
+            whole["fields"] = self.fields
         return json.dumps({**whole, "steps": self.steps})
 
     def yaml(self) -> str:
@@ -34,10 +39,13 @@ class Pipeline:
         lines = ["kind: pipeline", f"name: {self.name}"]
         if self.field is not None:
             lines.append(f"field: {json.dumps(self.field)}")
-        lines.append("steps:")
-        for step in self.steps:
-            words = ", ".join(f"{key}: {_scalar(value)}" for key, value in step.items())
-            lines.append(f"  - {{{words}}}")
+        for key, listed in (("fields", self.fields), ("steps", self.steps)):
+            if listed is None:
+                continue
+            lines.append(f"{key}:")
+            for one in listed:
+                words = ", ".join(f"{name}: {_scalar(value)}" for name, value in one.items())
+                lines.append(f"  - {{{words}}}")
         return "\n".join(lines) + "\n"
 
     def __eq__(self, other: object) -> bool:

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/random.h"
+#include "runtime/prepare/mask.h"
 #include "runtime/prepare/numbers.h"
 #include "runtime/prepare/picture_kinds.h"
 #include "runtime/prepare/plan.h"
@@ -92,11 +93,13 @@ class PipelineCompiler {
     out_->stored_ = dataset_.stored_fields();
     out_->part_ = section_.text("field", "");
     if (!out_->part_.empty()) add_text("field " + out_->part_);
+    if (section_.has("fields")) add_fields();
     section_.sections("steps", [this](config::ConfigSection& step) { add(step); });
     if (out_->picture_)
       end_picture();
-    else
+    else if (!has_fields_)
       plan_numbers();
+    if (has_fields_) end_fields();
     if (out_->afterwards_) end_plugins();
     if (out_->spec_.find(sources::kLabelField) == nullptr && has_labels_) {
       out_->label_field_ = out_->spec_.fields.size();
@@ -167,6 +170,229 @@ class PipelineCompiler {
                      "random_erasing, tokens, cast, layout, reshape, plugins");
   }
 
+  // ---------------------------------------------------------------------------- fields ----
+
+  void add_fields() {
+    has_fields_ = true;
+    if (!out_->part_.empty())
+      section_.refuse("field", "it stands beside 'fields'", "write it as an entry of fields");
+    section_.sections("fields", [this](config::ConfigSection& field) { add_field(field); });
+    if (out_->spec_.fields.empty())
+      section_.refuse("fields", "it is empty",
+                      "write [{field: image, kind: picture}], or leave it out");
+    for (JointField& field : out_->joint_) find_rows_of(field);
+  }
+
+  void add_field(config::ConfigSection& section) {
+    JointField field;
+    field.entry = read_field(section);
+    const FieldEntry& entry = field.entry;
+    if (out_->spec_.find(entry.name))
+      section.refuse("field", fmt::format("two fields are called '{}'", entry.name),
+                     "write another name");
+    add_text(entry.text);
+    check_part(section, entry);
+    if (entry.kind == FieldKind::picture) return add_picture_field(section, entry);
+    field.numbers.field = out_->spec_.fields.size();
+    field.numbers.stored = planned(section, field);
+    out_->spec_.fields.push_back(field.numbers.stored);
+    if (entry.optional && !field.numbers.stored.ragged)
+      section.refuse("optional",
+                     fmt::format("field '{}' has as many rows in each sample", entry.name),
+                     "leave it out, or write ragged: true");
+    out_->joint_.push_back(std::move(field));
+    own_ = &out_->joint_.back();
+    own_stage_ = StepStage::decode;
+    section.sections("steps", [this](config::ConfigSection& step) { add_own(step); });
+    own_ = nullptr;
+  }
+
+  void add_picture_field(config::ConfigSection& section, const FieldEntry& entry) {
+    if (picture_field_)
+      section.refuse("kind",
+                     fmt::format("fields '{}' and '{}' are both pictures",
+                                 out_->spec_.fields[*picture_field_].name, entry.name),
+                     "write one picture, which the steps are for");
+    if (section.has("steps"))
+      section.refuse("steps", fmt::format("field '{}' is the picture", entry.name),
+                     "write its steps into the steps of the pipeline");
+    out_->part_ = entry.part;
+    picture_field_ = out_->spec_.fields.size();
+    out_->spec_.fields.push_back({entry.name, batch::ElementType::u8, {}, false});
+  }
+
+  void check_part(config::ConfigSection& section, const FieldEntry& entry) const {
+    const batch::BatchSpec stored = stored_fields();
+    if (entry.part.empty() || stored.fields.empty()) return;
+    const batch::Field* const part = stored.find(entry.part);
+    if (!part) refuse_part(section, section.has("from") ? "from" : "field", entry.part);
+    const bool needs_bytes = entry.kind == FieldKind::picture || entry.kind == FieldKind::mask ||
+                             entry.kind == FieldKind::bytes ||
+                             entry.stored.form != StoredForm::plain;
+    if (needs_bytes && part->type != batch::ElementType::u8)
+      section.refuse("kind",
+                     fmt::format("field '{}' is read from bytes, and '{}' holds {}", entry.name,
+                                 entry.part, batch::element_name(part->type)),
+                     "write kind: numbers");
+    if (!needs_bytes && dataset_.kind() == sources::RecordKind::tar)
+      section.refuse(section.has("from") ? "from" : "field",
+                     fmt::format("field '{}' is numbers, and nothing says how '{}' holds them",
+                                 entry.name, entry.part),
+                     "write stored: npy or stored: json");
+  }
+
+  // The field as it is once it has been read: as the batch has it, but for its own steps.
+  batch::Field planned(config::ConfigSection& section, JointField& field) const {
+    const FieldEntry& entry = field.entry;
+    const batch::BatchSpec all = stored_fields();
+    const batch::Field* const part = all.find(entry.part);
+    const bool plain = entry.stored.form == StoredForm::plain;
+    batch::Field made{entry.name, batch::ElementType::u8, {}, true};
+    switch (entry.kind) {
+      case FieldKind::picture:
+        break;
+      case FieldKind::mask:
+        made.ragged = false;  // its shape is that of the picture, once that is known
+        return made;
+      case FieldKind::bytes:
+        break;
+      case FieldKind::boxes:
+      case FieldKind::points:
+        made.type = batch::ElementType::f32;
+        made.ragged = entry.ragged.value_or(true);
+        field.row = entry.kind == FieldKind::boxes
+                        ? std::vector<std::uint64_t>{4}
+                        : entry.shape.value_or(std::vector<std::uint64_t>{2});
+        if (field.row.back() < 2)
+          section.refuse("shape", fmt::format("points of field '{}' have x and y", entry.name),
+                         "write shape: [2], or [17, 3] for 17 points with a third number each");
+        break;
+      case FieldKind::numbers:
+        if (plain && part && !entry.type && !entry.shape && !entry.ragged &&
+            entry.rows_of.empty()) {
+          made = *part;
+          made.name = entry.name;
+          field.row.assign(part->shape.begin() + (part->ragged ? 1 : 0), part->shape.end());
+          if (made.ragged && entry.rows_most > 0) made.shape[0] = entry.rows_most;
+          return made;
+        }
+        if (!entry.type && !(plain && part))
+          section.refuse("type", fmt::format("field '{}' needs a type", entry.name),
+                         "write one, as i64 or f32");
+        made.type = entry.type ? *entry.type : part->type;
+        made.ragged = entry.ragged.value_or(!entry.rows_of.empty());
+        field.row = entry.shape.value_or(std::vector<std::uint64_t>{});
+    }
+    if (entry.kind != FieldKind::bytes && plain && part && !converts(part->type, made.type))
+      section.refuse(
+          "type",
+          fmt::format("field '{}' is {}, and '{}' holds {}", entry.name,
+                      batch::element_name(made.type), entry.part, batch::element_name(part->type)),
+          fmt::format("write {}", batch::element_name(part->type)));
+    made.shape = field.row;
+    if (made.ragged) made.shape.insert(made.shape.begin(), rows_most(entry, part, field.row));
+    return made;
+  }
+
+  // How many rows a sample has at most.
+  std::uint64_t rows_most(const FieldEntry& entry, const batch::Field* part,
+                          const std::vector<std::uint64_t>& row) const {
+    if (entry.rows_most > 0) return entry.rows_most;
+    const std::uint64_t elements =
+        !part ? dataset_.sums().largest
+              : part->row_bytes() * part->rows_most() / batch::element_bytes(part->type);
+    std::uint64_t each = 1;
+    for (const std::uint64_t size : row) each = memory::counted_product(each, size);
+    // A number of JSON takes two bytes at least.
+    const bool is_json_number =
+        entry.stored.form == StoredForm::json && entry.kind != FieldKind::bytes;
+    return std::max<std::uint64_t>(1, (is_json_number ? elements / 2 + 1 : elements) / each);
+  }
+
+  void find_rows_of(JointField& field) const {
+    const std::string& boxes = field.entry.rows_of;
+    if (boxes.empty()) return;
+    const std::vector<JointField>& all = out_->joint_;
+    const auto found = std::find_if(all.begin(), all.end(), [&](const JointField& other) {
+      return other.entry.name == boxes && other.entry.kind == FieldKind::boxes;
+    });
+    if (found == all.end() || !field.numbers.stored.ragged)
+      section_.refuse(
+          "fields",
+          found == all.end()
+              ? fmt::format("the rows of field '{}' belong to '{}', which is no field of boxes",
+                            field.entry.name, boxes)
+              : fmt::format("field '{}' has one row, and '{}' any number of them", field.entry.name,
+                            boxes),
+          found == all.end() ? "write rows_of: and the name of one" : "write ragged: true");
+    field.rows_of = static_cast<std::size_t>(found - all.begin());
+  }
+
+  // A step of one field alone.
+  void add_own(config::ConfigSection& section) {
+    const std::string_view kind = kind_name(own_->entry.kind);
+    const bool is_plain =
+        own_->entry.kind == FieldKind::numbers || own_->entry.kind == FieldKind::bytes;
+    const std::string_view may = is_plain ? "tokens, cast and reshape" : "cast";
+    check_count(section, all_steps_);
+    if (is_plugin(section))
+      section.refuse(section.has("plugin") ? "plugin" : "python",
+                     fmt::format("field '{}' is of kind {}", own_->entry.name, kind),
+                     fmt::format("write {} there", may));
+    const PipelineStep step = read_step(section);
+    const bool fits =
+        step.stage == StepStage::cast ||
+        (is_plain && (step.stage == StepStage::tokens || step.stage == StepStage::reshape));
+    if (!fits)
+      section.refuse("step",
+                     fmt::format("'{}' does not work on field '{}', which is of kind {}", step.name,
+                                 own_->entry.name, kind),
+                     fmt::format("write {} there; steps that change the picture stand in the steps "
+                                 "of the pipeline",
+                                 may));
+    if (step.stage <= own_stage_)
+      section.refuse("step", fmt::format("'{}' stands twice, or too late", step.name),
+                     "write tokens, cast, reshape, each once");
+    own_stage_ = step.stage;
+    ++all_steps_;
+    add_text("of field " + step.text);
+    if (own_->entry.kind == FieldKind::mask) {
+      const batch::ElementType to = std::get<Cast>(step.kind).type;
+      if (!is_mask_type(to))
+        section.refuse("to",
+                       fmt::format("field '{}' is a mask, which is never {}", own_->entry.name,
+                                   batch::element_name(to)),
+                       "write u8, i8, u16, i16, i32, i64 or f32");
+      out_->spec_.fields[own_->numbers.field].type = to;
+      return;
+    }
+    std::visit([&](const auto& made) { take(section, step, 0, made); }, step.kind);
+  }
+
+  void end_fields() {
+    const bool follows =
+        std::any_of(out_->joint_.begin(), out_->joint_.end(),
+                    [](const auto& field) { return follows_picture(field.entry.kind); });
+    if (picture_field_ && !out_->picture_)
+      section_.refuse("steps",
+                      fmt::format("field '{}' is a picture, and none is decoded",
+                                  out_->spec_.fields[*picture_field_].name),
+                      "write {step: decode} first");
+    if (follows && !picture_field_)
+      section_.refuse("fields",
+                      "masks, boxes and points go along with a picture, and there is none",
+                      "write {field: image, kind: picture}");
+    for (const JointField& field : out_->joint_)
+      if (field.entry.kind == FieldKind::mask)
+        out_->spec_.fields[field.numbers.field].shape = {
+            static_cast<std::uint64_t>(extent_->height),
+            static_cast<std::uint64_t>(extent_->width)};
+    // The decoded form has nothing but the picture.
+    if (out_->joint_.empty()) return;
+    out_->info_.prefix_hash = 0;
+    if (out_->picture_) out_->picture_->kept = 0;
+  }
+
   // --------------------------------------------------------------------------- plugins ----
 
   void add_plugin(config::ConfigSection& section) {
@@ -221,6 +447,7 @@ class PipelineCompiler {
   void take(config::ConfigSection& section, const PipelineStep& step, std::uint32_t index,
             const PictureByPlugin& kind) {
     if (step.stage == StepStage::picture) {
+      refuse_beside_followers(section, step.name);
       if (kind.size.width > 0) extent_ = kind.size;
       check_extent(section, "plugin", step.name, extent_);
       out_->picture_->steps.push_back({step.kind, index});
@@ -233,6 +460,16 @@ class PipelineCompiler {
       made.before = {{out_->spec_.fields[made.field]}};
     }
     out_->afterwards_->steps.push_back({kind.plugin, index});
+  }
+
+  // Nothing says where a plugin moves pixels to.
+  void refuse_beside_followers(config::ConfigSection& section, std::string_view plugin) const {
+    for (const JointField& field : out_->joint_)
+      if (follows_picture(field.entry.kind))
+        section.refuse(section.has("plugin") ? "plugin" : "python",
+                       fmt::format("'{}' makes pictures, and field '{}' cannot go along with it",
+                                   plugin, field.entry.name),
+                       "write a step of the service, or leave that field out");
   }
 
   void end_plugins() {
@@ -276,6 +513,8 @@ class PipelineCompiler {
       check_scratch(section, "pixels_most",
                     memory::counted_product(step.limits.pixels_most, kChannels),
                     "a picture of so many pixels");
+    if (has_fields_ && !picture_field_)
+      section.refuse("step", "no field is a picture", "write {field: image, kind: picture}");
     out_->picture_.emplace();
     out_->picture_->limits = step.limits;
   }
@@ -411,6 +650,10 @@ class PipelineCompiler {
 
   // How the field that steps work on is made, and what it has become so far.
   std::pair<NumbersPlan&, batch::Field&> worked_on(config::ConfigSection& section) {
+    if (own_) return {own_->numbers, out_->spec_.fields[own_->numbers.field]};
+    if (has_fields_)
+      section.refuse("step", "no picture is decoded, and each of 'fields' has steps of its own",
+                     "write this step below the field that it is for");
     plan_numbers();
     for (std::size_t i = 0; i < out_->numbers_.size(); ++i) {
       const std::string& name = out_->numbers_[i].stored.name;
@@ -421,15 +664,18 @@ class PipelineCompiler {
   }
 
   [[noreturn]] void refuse_part(config::ConfigSection& section, std::string_view key) const {
+    refuse_part(section, key, out_->part_);
+  }
+  [[noreturn]] void refuse_part(config::ConfigSection& section, std::string_view key,
+                                const std::string& part) const {
     std::string has;
     for (const batch::Field& field : stored_fields().fields)
       has += fmt::format("{}'{}'", has.empty() ? "" : ", ", field.name);
-    section.refuse(
-        key,
-        out_->part_.empty()
-            ? fmt::format("dataset '{}' has no field but label", dataset_.name())
-            : fmt::format("dataset '{}' has no field '{}'", dataset_.name(), out_->part_),
-        fmt::format("its samples have {}", has));
+    section.refuse(key,
+                   part.empty()
+                       ? fmt::format("dataset '{}' has no field but label", dataset_.name())
+                       : fmt::format("dataset '{}' has no field '{}'", dataset_.name(), part),
+                   fmt::format("its samples have {}", has));
   }
 
   bool has_parts() const {
@@ -474,21 +720,27 @@ class PipelineCompiler {
                       "add centre_crop, random_resized_crop or resize to [height, width]");
     const batch::ElementType type =
         cast_.value_or(normalisation_ ? batch::ElementType::f32 : batch::ElementType::u8);
-    out_->picture_->field = out_->spec_.fields.size();
+    out_->picture_->field = picture_field_.value_or(out_->spec_.fields.size());
     out_->picture_->finish.emplace(type, normalisation_, planes_);
     const auto width = static_cast<std::uint64_t>(extent_->width);
     const auto height = static_cast<std::uint64_t>(extent_->height);
-    out_->spec_.fields.push_back({"image", type,
-                                  planes_ ? std::vector<std::uint64_t>{kChannels, height, width}
-                                          : std::vector<std::uint64_t>{height, width, kChannels},
-                                  false});
+    std::vector<std::uint64_t> shape = {height, width};
+    shape.insert(planes_ ? shape.begin() : shape.end(), kChannels);
+    if (!picture_field_) {
+      out_->spec_.fields.push_back({"image", type, std::move(shape), false});
+    } else {
+      out_->spec_.fields[*picture_field_].type = type;
+      out_->spec_.fields[*picture_field_].shape = std::move(shape);
+    }
   }
 
   void end_info() {
     engine::PipelineInfo& info = out_->info_;
     for (const batch::Field& field : out_->spec_.fields)
       info.prepared_bytes += field.row_bytes() * field.rows_most();
-    if (out_->picture_) {
+    if (out_->picture_ && !out_->joint_.empty()) {
+      info.augment_cost = cost(decoded_guess(dataset_), kDecodeNsPerByte);
+    } else if (out_->picture_) {
       info.decoded_bytes =
           kept_extent_ ? PictureBuffer::bytes(*kept_extent_) : decoded_guess(dataset_);
       info.decode_cost = cost(decoded_guess(dataset_), kDecodeNsPerByte);
@@ -497,7 +749,7 @@ class PipelineCompiler {
       info.decoded_bytes = made.steps[made.kept - 1].plugin->declared().output.row_bytes();
       info.decode_cost = static_cast<std::int64_t>(made.kept) * kPluginCost;
     }
-    info.augment_cost = cost(info.prepared_bytes, kAugmentNsPerByte);
+    info.augment_cost += cost(info.prepared_bytes, kAugmentNsPerByte);
   }
 
   config::ConfigSection& section_;
@@ -515,12 +767,22 @@ class PipelineCompiler {
   std::optional<Normalisation> normalisation_;
   std::optional<batch::ElementType> cast_;
   bool planes_ = false;
+  bool has_fields_ = false;                   // the pipeline names its fields
+  std::optional<std::size_t> picture_field_;  // of these
+  JointField* own_ = nullptr;                 // whose own steps are read
+  StepStage own_stage_ = StepStage::decode;
 };
 
 void check_pipeline(const config::ConfigNode& pipeline) {
   config::read_config(pipeline, [&](config::ConfigSection& section) {
     check_head(section);
     section.has("field");
+    section.sections("fields", [](config::ConfigSection& field) {
+      read_field(field);
+      field.sections("steps", [](config::ConfigSection& step) {
+        if (!is_plugin(step)) read_step(step);
+      });
+    });
     const config::ConfigNode& steps = *pipeline.find("steps");
     std::size_t at = 0;
     section.sections("steps", [&](config::ConfigSection& step) {

@@ -53,6 +53,9 @@ class Decoder {
 enum class JpegScans { own, of_library };
 std::unique_ptr<Decoder> make_jpeg_decoder(JpegScans scans = JpegScans::own);
 std::unique_ptr<Decoder> make_png_decoder();
+// Colours, or the numbers that pixels are stored as (mask.h).
+enum class PngPixels { colours, values };
+std::unique_ptr<Decoder> make_png_decoder(PngPixels pixels);
 std::unique_ptr<Decoder> make_bmp_decoder();
 // Where the build has their libraries (picture_kinds.h).
 #ifdef BATCHFLOW_WEBP

@@ -20,7 +20,7 @@ const std::uint8_t* pixels_of(const std::byte* decoded_form) {
 
 bool PictureWorker::run(const PicturePlan& plan, std::span<const std::byte> bytes, bool decoded,
                         std::uint64_t draw_key, std::byte* out, const Keep* keep, Bytes beside,
-                        const std::atomic<bool>* is_given_up) {
+                        const std::atomic<bool>* is_given_up, std::span<const MaskAlong> masks) {
   is_given_up_ = is_given_up;
   holds_ = nullptr;
   if (decoded) {
@@ -31,6 +31,7 @@ bool PictureWorker::run(const PicturePlan& plan, std::span<const std::byte> byte
     if (!open(bytes, plan.limits)) return false;
     operations_.begin(decoder_->extent());
   }
+  stored_extent_ = operations_.extent();
   std::size_t from = decoded ? plan.kept : 0;
   Extent2 kept;
   if (keep) {
@@ -41,6 +42,8 @@ bool PictureWorker::run(const PicturePlan& plan, std::span<const std::byte> byte
   }
   if (!operations_.choose(plan, from, plan.steps.size(), draw_key))
     return fail(operations_.problem());
+  for (const MaskAlong& mask : masks)
+    if (!add_needs(mask, plan.limits, beside)) return false;
   // If the decoded form is kept, the operations after it cannot reduce what is decoded.
   const std::size_t first_end = keep ? operations_.part() : operations_.all().size();
   const auto* first = first_end == 0 ? nullptr : std::get_if<Scaling>(&operations_.all().front());
@@ -62,7 +65,8 @@ bool PictureWorker::run(const PicturePlan& plan, std::span<const std::byte> byte
   if (!carry_out(std::min(first_end, end), end)) return false;
   if (last && is_given_up_ && *is_given_up_) return fail(kGivenUp);
   finish(plan, last, draw_key, out);
-  return true;
+  return std::all_of(masks.begin(), masks.end(),
+                     [&](const MaskAlong& mask) { return run(mask, plan.limits); });
 }
 
 void PictureWorker::finish(const PicturePlan& plan, const Scaling* last, std::uint64_t draw_key,
@@ -79,11 +83,12 @@ void PictureWorker::finish(const PicturePlan& plan, const Scaling* last, std::ui
 
 void PictureWorker::end() {
   decoders_.end();
+  mask_decoders_.end();
 }
 
 Bytes PictureWorker::held() const {
   return buffers_[0].held() + buffers_[1].held() + resampler_.held() + blurrer_.held() +
-         decoders_.held();
+         decoders_.held() + mask_decoders_.held();
 }
 
 void PictureWorker::drop() {
@@ -91,6 +96,7 @@ void PictureWorker::drop() {
   resampler_.drop();
   blurrer_.drop();
   decoders_.drop();
+  mask_decoders_.drop();
 }
 
 bool PictureWorker::open(std::span<const std::byte> bytes, const DecodeLimits& limits) {
@@ -103,6 +109,56 @@ bool PictureWorker::open(std::span<const std::byte> bytes, const DecodeLimits& l
 
 bool PictureWorker::fail(std::string_view problem) {
   problem_ = problem;
+  return false;
+}
+
+// ---------------------------------------------------------------------------------- masks ----
+
+Decoder* PictureWorker::open(const MaskAlong& mask, const DecodeLimits& limits) {
+  Decoder* const decoder = mask_decoders_.find(mask.bytes);
+  if (!decoder) {
+    fail(mask, mask_decoders_.problem());
+    return nullptr;
+  }
+  if (!decoder->open(mask.bytes, limits)) {
+    if (decoder->ran_out_of_memory()) throw std::bad_alloc();
+    fail(mask, decoder->problem());
+    return nullptr;
+  }
+  if (decoder->extent() == stored_extent_) return decoder;
+  fail(mask, fmt::format("it has {} x {} pixels, and its picture {} x {}", decoder->extent().width,
+                         decoder->extent().height, stored_extent_.width, stored_extent_.height));
+  return nullptr;
+}
+
+bool PictureWorker::add_needs(const MaskAlong& mask, const DecodeLimits& limits, Bytes& needs) {
+  const Decoder* const decoder = open(mask, limits);
+  if (!decoder) return false;
+  follow_with_mask(operations_.all(), mask.fill, of_mask_);
+  needs = memory::counted_sum(needs, decoder->needs(whole(stored_extent_)));
+  needs = memory::counted_sum(needs, memory_needs(of_mask_, stored_extent_, false));
+  return true;
+}
+
+// The picture is finished, so its buffers are free.
+bool PictureWorker::run(const MaskAlong& mask, const DecodeLimits& limits) {
+  if (is_given_up_ && *is_given_up_) return fail(kGivenUp);
+  Decoder* const decoder = open(mask, limits);
+  if (!decoder) return false;
+  if (decoder->decode(whole(stored_extent_), buffers_[0]).width == 0) {
+    if (decoder->ran_out_of_memory()) throw std::bad_alloc();
+    return fail(mask, decoder->problem());
+  }
+  show(buffers_[0]);
+  follow_with_mask(operations_.all(), mask.fill, of_mask_);
+  for (const Operation& operation : of_mask_)
+    if (!carry_out(operation)) return false;
+  if (write_mask(shows_, mask.type, mask.out)) return true;
+  return fail(mask, fmt::format("it has a value that is no {}", batch::element_name(mask.type)));
+}
+
+bool PictureWorker::fail(const MaskAlong& mask, std::string_view problem) {
+  problem_ = fmt::format("field '{}': {}", mask.field, problem);
   return false;
 }
 
@@ -137,10 +193,13 @@ bool PictureWorker::decode(const Box& wanted, std::byte* memory) {
 bool PictureWorker::carry_out(std::size_t from, std::size_t to) {
   for (; from < to; ++from) {
     if (is_given_up_ && *is_given_up_) return fail(kGivenUp);
-    if (!std::visit([this](const auto& one) { return carry_out(one); }, operations_.all()[from]))
-      return false;
+    if (!carry_out(operations_.all()[from])) return false;
   }
   return true;
+}
+
+bool PictureWorker::carry_out(const Operation& operation) {
+  return std::visit([this](const auto& one) { return carry_out(one); }, operation);
 }
 
 bool PictureWorker::show(PictureBuffer& picture) {

@@ -5,8 +5,11 @@
 
 #include <atomic>
 #include <functional>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "runtime/prepare/mask.h"
 #include "runtime/prepare/neighbours.h"
 #include "runtime/prepare/operations.h"
 #include "runtime/prepare/picture_kinds.h"
@@ -17,6 +20,15 @@
 
 namespace batchflow::prepare {
 
+// A mask that goes where the picture goes.
+struct MaskAlong {
+  std::span<const std::byte> bytes;
+  std::string_view field;
+  std::uint32_t fill = 0;
+  batch::ElementType type = batch::ElementType::u8;
+  std::byte* out = nullptr;
+};
+
 inline constexpr std::string_view kGivenUp = "it is not wanted any more";
 
 class PictureWorker {
@@ -26,12 +38,15 @@ class PictureWorker {
 
   // Memory of so many bytes for the decoded form, or null.
   using Keep = std::function<std::byte*(Bytes)>;
-  // Writes the picture to `out`, and its decoded form to what `keep`, if given, has for it.
-  // `beside`: what else the sample takes of the scratch memory. False: it is corrupt, a plugin
-  // failed, or it is given up (Preparer::Input). Throws std::bad_alloc.
+  // Writes the picture to `out`, and its decoded form to what `keep`, if given, has for it; and
+  // each mask to where it says. `beside`: what else the sample takes of the scratch memory. False:
+  // it is corrupt, a plugin failed, or it is given up (Preparer::Input). Throws std::bad_alloc.
   bool run(const PicturePlan& plan, std::span<const std::byte> bytes, bool decoded,
            std::uint64_t draw_key, std::byte* out, const Keep* keep, Bytes beside,
-           const std::atomic<bool>* is_given_up = nullptr);
+           const std::atomic<bool>* is_given_up = nullptr, std::span<const MaskAlong> masks = {});
+  // What the last run() has done to the picture, and the size that the picture had before.
+  std::span<const Operation> done() const { return operations_.all(); }
+  Extent2 stored_extent() const { return stored_extent_; }
   std::string_view problem() const { return problem_; }
 
   // The picture is done with.
@@ -45,8 +60,14 @@ class PictureWorker {
   bool reserve(const Box& wanted, bool decode, bool in_foreign, Bytes beside);
   // Decodes into `memory`, if given, which has room for all of the picture.
   bool decode(const Box& wanted, std::byte* memory);
+  // What a mask takes, whose header it reads.
+  bool add_needs(const MaskAlong& mask, const DecodeLimits& limits, Bytes& needs);
+  bool run(const MaskAlong& mask, const DecodeLimits& limits);
+  Decoder* open(const MaskAlong& mask, const DecodeLimits& limits);
+  bool fail(const MaskAlong& mask, std::string_view problem);
   // Carries out operations [from, to) on what shows_ has.
   bool carry_out(std::size_t from, std::size_t to);
+  bool carry_out(const Operation& operation);
   bool carry_out(const Scaling& scaling);
   bool carry_out(const Pad& pad);
   bool carry_out(const Warp& warp);
@@ -71,6 +92,9 @@ class PictureWorker {
   PictureDecoders decoders_;
   Decoder* decoder_ = nullptr;
   Operations operations_;
+  Extent2 stored_extent_;
+  MaskDecoders mask_decoders_;
+  std::vector<Operation> of_mask_;
   PictureBuffer buffers_[2];
   // What there is of the picture: its part `origin_`, in one of the buffers or in foreign memory.
   PictureView shows_;

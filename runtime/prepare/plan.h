@@ -9,6 +9,7 @@
 
 #include "core/base/random.h"
 #include "runtime/prepare/finish.h"
+#include "runtime/prepare/joint_fields.h"
 #include "runtime/prepare/pipeline.h"
 #include "runtime/prepare/steps.h"
 
@@ -40,6 +41,15 @@ struct NumbersPlan {
   std::optional<Tokens> tokens;  // its result has the type of the batch's field
 };
 
+// A field that stands beside the picture.
+struct JointField {
+  FieldEntry entry;
+  // `stored` is the field once it has been read; of a mask only the field of the batch counts.
+  NumbersPlan numbers;
+  std::vector<std::uint64_t> row;      // the shape of one of its rows
+  std::optional<std::size_t> rows_of;  // which joint field its rows belong to
+};
+
 // What plugins do to the field that the other steps have made.
 struct Afterwards {
   struct PlannedStep {
@@ -69,6 +79,8 @@ class CompiledPipeline final : public Pipeline {
   const batch::BatchSpec& stored() const { return stored_; }
   const std::optional<PicturePlan>& picture() const { return picture_; }
   const std::vector<NumbersPlan>& numbers() const { return numbers_; }
+  // In the order of the batch; the picture is not one of them.
+  const std::vector<JointField>& joint() const { return joint_; }
   std::optional<std::size_t> label_field() const { return label_field_; }
   const std::optional<Afterwards>& afterwards() const { return afterwards_; }
 
@@ -84,6 +96,7 @@ class CompiledPipeline final : public Pipeline {
   batch::BatchSpec stored_;
   std::optional<PicturePlan> picture_;
   std::vector<NumbersPlan> numbers_;
+  std::vector<JointField> joint_;
   std::optional<std::size_t> label_field_;
   std::optional<Afterwards> afterwards_;
   std::vector<std::shared_ptr<step::StepPlugin>> plugins_;  // all of them

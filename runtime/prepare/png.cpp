@@ -18,6 +18,7 @@ constexpr std::size_t kProblemMost = 200;
 // As in jpeg.cpp: nothing with a destructor begins its life where libpng may jump.
 class PngDecoder final : public Decoder {
  public:
+  explicit PngDecoder(PngPixels pixels) : as_values_(pixels == PngPixels::values) {}
   ~PngDecoder() override { end(); }
 
   bool open(std::span<const std::byte> bytes, const DecodeLimits& limits) override {
@@ -44,10 +45,15 @@ class PngDecoder final : public Decoder {
       return false;
     }
     extent_ = {static_cast<int>(width), static_cast<int>(height)};
+    const int colours = png_get_color_type(png_, info_), bits = png_get_bit_depth(png_, info_);
     // Grey of 16 bits is clipped. All other numbers of 16 bits are cut to their upper half. Alpha
     // is left out.
-    wide_grey_ = png_get_color_type(png_, info_) == PNG_COLOR_TYPE_GRAY &&
-                 png_get_bit_depth(png_, info_) == 16;
+    apart_ = colours == PNG_COLOR_TYPE_GRAY && bits == 16 ? 2 : 0;
+    if (as_values_) {
+      const bool one = (colours & PNG_COLOR_MASK_COLOR) == 0 || colours == PNG_COLOR_TYPE_PALETTE;
+      if (!one && bits == 16) png_error(png_, "values of three times 16 bits are too large");
+      apart_ = one ? (bits == 16 ? 2 : 1) : 0;
+    }
     library_most_ = kHeadMost + row_bytes() * kRowsOfLibrary;
     return true;
   }
@@ -59,21 +65,23 @@ class PngDecoder final : public Decoder {
     const auto height = static_cast<Bytes>(extent_.height);
     return memory::counted_sum(
         memory::counted_sum(library_most_, memory::counted_product(height, sizeof(png_bytep))),
-        wide_grey_ ? memory::counted_product(height, 2 * static_cast<Bytes>(extent_.width)) : 0);
+        memory::counted_product(height, apart_ * static_cast<Bytes>(extent_.width)));
   }
 
   // Rows depend on those before them, and may be interlaced: it always decodes the whole.
   Box decode(const Box&, PictureBuffer& out) override {
     const auto height = static_cast<std::size_t>(extent_.height);
-    const std::size_t wide_row = static_cast<std::size_t>(extent_.width) * 2;
+    const std::size_t apart_row = static_cast<std::size_t>(extent_.width) * apart_;
     out.reset(extent_);
     auto* const rows = reinterpret_cast<png_bytep*>(rows_.have(height * sizeof(png_bytep)));
-    if (wide_grey_) wide_.have(height * wide_row);
+    if (apart_ > 0) numbers_.have(height * apart_row);
     for (std::size_t y = 0; y < height; ++y)
-      rows[y] = wide_grey_ ? reinterpret_cast<png_bytep>(wide_.data()) + y * wide_row
+      rows[y] = apart_ > 0 ? reinterpret_cast<png_bytep>(numbers_.data()) + y * apart_row
                            : out.row(static_cast<int>(y));
     if (setjmp(png_jmpbuf(png_)) != 0) return {};
-    if (!wide_grey_) {
+    if (as_values_) {
+      set_values();
+    } else if (apart_ == 0) {
       png_set_palette_to_rgb(png_);
       png_set_expand_gray_1_2_4_to_8(png_);
       png_set_strip_16(png_);
@@ -83,11 +91,14 @@ class PngDecoder final : public Decoder {
     png_set_interlace_handling(png_);
     png_read_update_info(png_, info_);
     if (png_get_rowbytes(png_, info_) !=
-        static_cast<std::size_t>(extent_.width) * (wide_grey_ ? 2 : kChannels))
+        static_cast<std::size_t>(extent_.width) * (apart_ > 0 ? apart_ : kChannels))
       png_error(png_, "rows are not as long as their header says");
     png_read_image(png_, rows);
     png_read_end(png_, nullptr);
-    if (wide_grey_) clip_grey(out);
+    if (as_values_ && apart_ > 0)
+      spread_values(out);
+    else if (apart_ > 0)
+      clip_grey(out);
     return whole(extent_);
   }
 
@@ -97,10 +108,10 @@ class PngDecoder final : public Decoder {
   void end() override {
     if (png_) png_destroy_read_struct(&png_, &info_, nullptr);
   }
-  Bytes held() const override { return rows_.bytes() + wide_.bytes(); }
+  Bytes held() const override { return rows_.bytes() + numbers_.bytes(); }
   void drop() override {
     rows_.drop();
-    wide_.drop();
+    numbers_.drop();
   }
 
  private:
@@ -163,9 +174,32 @@ class PngDecoder final : public Decoder {
     self->bytes_ = self->bytes_.subspan(size);
   }
 
+  // The numbers of a palette and of one bit stay as they are, as in Pillow.
+  void set_values() {
+    png_set_strip_alpha(png_);
+    const int bits = png_get_bit_depth(png_, info_);
+    if (bits == 1 || png_get_color_type(png_, info_) == PNG_COLOR_TYPE_PALETTE)
+      png_set_packing(png_);
+    else if (bits < 8)
+      png_set_expand_gray_1_2_4_to_8(png_);
+  }
+
+  void spread_values(PictureBuffer& out) const {
+    const auto width = static_cast<std::size_t>(extent_.width);
+    const auto* from = reinterpret_cast<const std::uint8_t*>(numbers_.data());
+    for (int y = 0; y < extent_.height; ++y) {
+      std::uint8_t* to = out.row(y);
+      for (std::size_t x = 0; x < width; ++x, from += apart_, to += kChannels) {
+        to[0] = from[apart_ - 1];
+        to[1] = apart_ == 2 ? from[0] : std::uint8_t{0};
+        to[2] = 0;
+      }
+    }
+  }
+
   void clip_grey(PictureBuffer& out) const {
     const auto width = static_cast<std::size_t>(extent_.width);
-    const auto* grey = reinterpret_cast<const std::uint8_t*>(wide_.data());
+    const auto* grey = reinterpret_cast<const std::uint8_t*>(numbers_.data());
     for (int y = 0; y < extent_.height; ++y, grey += 2 * width) {
       std::uint8_t* rgb = out.row(y);
       for (std::size_t x = 0; x < width; ++x)
@@ -178,17 +212,22 @@ class PngDecoder final : public Decoder {
   std::span<const std::byte> bytes_;
   std::array<char, kProblemMost> problem_{};
   Extent2 extent_;
-  bool wide_grey_ = false;
+  const bool as_values_;
+  std::size_t apart_ = 0;  // bytes of a pixel that is first read elsewhere; 0: it is not
   bool no_memory_ = false;
   Bytes library_bytes_ = 0, library_most_ = 0;  // that the library has, and may have
   memory::ScratchMemory rows_;                  // where each row goes
-  memory::ScratchMemory wide_;                  // grey of 16 bits
+  memory::ScratchMemory numbers_;               // what is read elsewhere
 };
 
 }  // namespace
 
 std::unique_ptr<Decoder> make_png_decoder() {
-  return std::make_unique<PngDecoder>();
+  return std::make_unique<PngDecoder>(PngPixels::colours);
+}
+
+std::unique_ptr<Decoder> make_png_decoder(PngPixels pixels) {
+  return std::make_unique<PngDecoder>(pixels);
 }
 
 bool is_png(std::span<const std::byte> bytes) {

@@ -6,10 +6,11 @@
 
 #include "core/base/check.h"
 #include "core/order/keys.h"
+#include "runtime/prepare/joint_worker.h"
 #include "runtime/prepare/kernels.h"
-#include "runtime/prepare/numbers.h"
 #include "runtime/prepare/picture_worker.h"
 #include "runtime/prepare/pipeline.h"
+#include "runtime/prepare/write_field.h"
 #include "runtime/sources/record.h"
 
 namespace batchflow::prepare {
@@ -31,7 +32,8 @@ class WorkerPreparer final : public Preparer {
     end_sample();
     plugins_.begin_sample(input.sample);
     const step::StepRunner::Ahead* const ahead = made_ahead(compiled, input);
-    const bool done = (ahead                ? true
+    const bool done = (ahead                       ? true
+                       : !compiled.joint().empty() ? joint(compiled, input, out, index)
                        : compiled.picture() ? picture(compiled, input, out, index, keep_decoded)
                                             : numbers(compiled, input, out, index)) &&
                       by_plugins(compiled, input, out, index, keep_decoded, ahead) &&
@@ -53,11 +55,12 @@ class WorkerPreparer final : public Preparer {
 
   void end_sample() override {
     pictures_.end();
-    const Bytes held = pictures_.held() + parts_.held() + before_plugins_.bytes();
+    const Bytes held = pictures_.held() + parts_.held() + before_plugins_.bytes() + joint_.held();
     if (scratch_.is_large() || held > scratch_.limits().of_small()) {
       pictures_.drop();
       parts_.drop();
       before_plugins_.drop();
+      joint_.drop();
     }
     scratch_.give_back();
   }
@@ -79,6 +82,40 @@ class WorkerPreparer final : public Preparer {
     return pictures_.run(plan, bytes, input.decoded, input.draw_key, row, keep_decoded,
                          beside(pipeline, input), input.is_given_up) ||
            fail(pictures_.problem());
+  }
+
+  // Several fields: the picture and its masks, then what was done to them is done to the others.
+  bool joint(const CompiledPipeline& pipeline, const Input& input, const batch::BlockWriter& out,
+             std::uint32_t index) {
+    const sources::RecordKind kind = pipeline.kind();
+    if (!parts_.find_without_numbers(kind, input.bytes, pipeline.stored()))
+      return fail(parts_.problem());
+    const Bytes numbers = parts_.numbers_bytes(kind, input.bytes);
+    if (!joint_.begin(pipeline, parts_, numbers, out, index)) return fail(joint_.problem());
+    const Bytes besides =
+        memory::counted_sum(beside(pipeline, input), memory::counted_sum(numbers, joint_.needs()));
+    if (pipeline.picture()) {
+      const bool is_whole = kind == sources::RecordKind::whole;
+      const sources::Part* const part = is_whole ? nullptr : picture_part(pipeline);
+      if (!is_whole && !part) return fail("it holds no picture");
+      const PicturePlan& plan = *pipeline.picture();
+      std::byte* const row =
+          pipeline.afterwards() ? before_plugins(pipeline).row(0, 0) : out.row(plan.field, index);
+      if (!pictures_.run(plan, is_whole ? input.bytes : part->bytes, false, input.draw_key, row,
+                         nullptr, besides, input.is_given_up, joint_.masks()))
+        return fail(pictures_.problem());
+    } else if (!scratch_.take(besides)) {
+      return fail(scratch_.problem());
+    }
+    if (numbers > 0) {
+      parts_.reserve_numbers(numbers);
+      if (!parts_.find(kind, input.bytes, pipeline.stored())) return fail(parts_.problem());
+    }
+    const bool has_picture = pipeline.picture().has_value();
+    return joint_.write(pipeline, parts_,
+                        has_picture ? pictures_.done() : std::span<const Operation>(),
+                        has_picture ? pictures_.stored_extent() : Extent2{}, out, index) ||
+           fail(joint_.problem());
   }
 
   const sources::Part* picture_part(const CompiledPipeline& pipeline) const {
@@ -167,8 +204,8 @@ class WorkerPreparer final : public Preparer {
     if (!find_parts(pipeline, input)) return false;
     const NumbersPlan& plan = pipeline.numbers().front();
     const sources::Part* part = parts_.part(plan.stored.name);
-    return part && number_field(plan, pipeline.afterwards()->before.fields[0], *part,
-                                before_plugins(pipeline), 0, 0);
+    return part && write_field(plan, pipeline.afterwards()->before.fields[0], *part,
+                               before_plugins(pipeline), 0, 0);
   }
 
   bool numbers(const CompiledPipeline& pipeline, const Input& input, const batch::BlockWriter& out,
@@ -184,48 +221,13 @@ class WorkerPreparer final : public Preparer {
       const std::optional<Afterwards>& plugins = pipeline.afterwards();
       const bool done =
           plugins && plugins->field == plan.field
-              ? number_field(plan, plugins->before.fields[0], *part, before_plugins(pipeline), 0, 0)
-              : number_field(plan, pipeline.spec().fields[plan.field], *part, out, plan.field,
-                             index);
+              ? write_field(plan, plugins->before.fields[0], *part, before_plugins(pipeline), 0, 0)
+              : write_field(plan, pipeline.spec().fields[plan.field], *part, out, plan.field,
+                            index);
       if (!done)
         return fail(fmt::format("field '{}' has {} bytes", plan.stored.name, part->bytes.size()));
     }
     return true;
-  }
-
-  // Writes field `at_field` of `out`, which is like `field`.
-  static bool number_field(const NumbersPlan& plan, const batch::Field& field,
-                           const sources::Part& part, const batch::BlockWriter& out,
-                           std::size_t at_field, std::uint32_t index) {
-    const Bytes row_bytes = plan.stored.row_bytes();
-    const std::uint64_t rows = part.bytes.size() / row_bytes;
-    const bool whole_rows = part.bytes.size() % row_bytes == 0;
-    if (part.type != plan.stored.type || !whole_rows || rows > plan.stored.rows_most() ||
-        (!plan.stored.ragged && rows != 1))
-      return false;
-    const std::uint64_t given = part.bytes.size() / batch::element_bytes(part.type);
-    if (field.ragged) {
-      std::byte* at = out.begin_rows(at_field, index);
-      convert(part.type, part.bytes.data(), field.type, at, given);
-      out.end_rows(at_field, index, rows);
-      return true;
-    }
-    std::byte* at = out.row(at_field, index);
-    const Bytes wanted = field.row_bytes() / batch::element_bytes(field.type);
-    const std::uint64_t taken = std::min<std::uint64_t>(given, wanted);
-    convert(part.type, part.bytes.data(), field.type, at, taken);
-    if (taken < wanted)
-      pad(plan.tokens->pad_with, field.type, at + taken * batch::element_bytes(field.type),
-          wanted - taken);
-    return true;
-  }
-
-  static void pad(std::uint64_t with, batch::ElementType type, std::byte* at, std::uint64_t count) {
-    const auto value = static_cast<std::int64_t>(with);
-    std::array<std::byte, 8> element;
-    write_integer(value, type, element.data());
-    for (std::uint64_t i = 0; i < count; ++i, at += batch::element_bytes(type))
-      std::memcpy(at, element.data(), batch::element_bytes(type));
   }
 
   // Memory for the field that plugins work on, as the other steps make it.
@@ -300,6 +302,7 @@ class WorkerPreparer final : public Preparer {
   step::StepRunner plugins_;
   PictureWorker pictures_;
   sources::RecordParts parts_;
+  JointWorker joint_;
   memory::ScratchMemory before_plugins_;
   std::vector<std::uint64_t> shape_;  // of a sample, for plugins
   const Pipeline* expected_of_ = nullptr;

@@ -113,6 +113,12 @@ inline Encoded encode_png(const std::vector<std::uint8_t>& pixels, int width, in
   png_set_IHDR(png, info, static_cast<png_uint_32>(width), static_cast<png_uint_32>(height), depth,
                colour, interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE,
                PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  if (colour == PNG_COLOR_TYPE_PALETTE) {
+    std::vector<png_color> colours;
+    for (int i = 0; i < 1 << depth; ++i)
+      colours.push_back({static_cast<png_byte>(255 - i), static_cast<png_byte>(7 * i), 3});
+    png_set_PLTE(png, info, colours.data(), 1 << depth);
+  }
   png_write_info(png, info);
   const std::size_t stride = png_get_rowbytes(png, info);
   std::vector<png_bytep> rows;

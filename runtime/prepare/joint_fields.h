@@ -1,0 +1,56 @@
+// The fields of a pipeline that has several: what each is read from, and how it goes along with the
+// picture. docs/fields.md is this as users see it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "programs/config/config.h"
+#include "runtime/batch/batch_spec.h"
+#include "runtime/prepare/stored_values.h"
+
+namespace batchflow::prepare {
+
+enum class FieldKind : std::uint8_t { picture, mask, boxes, points, numbers, bytes };
+std::string_view kind_name(FieldKind kind);
+// Whether the steps that move pixels move it, too.
+constexpr bool follows_picture(FieldKind kind) {
+  return kind == FieldKind::mask || kind == FieldKind::boxes || kind == FieldKind::points;
+}
+
+enum class BoxFormat : std::uint8_t { corners, corner_and_size, centre_and_size };
+
+// What torchvision's SanitizeBoundingBoxes keeps, in a picture that boxes were clipped to.
+struct LeastBox {
+  double side = 1;
+  double area = 1;
+  bool keeps(std::span<const float, 4> box) const;
+};
+
+// An entry of `fields` as it is written.
+struct FieldEntry {
+  std::string name;
+  FieldKind kind = FieldKind::picture;
+  std::string part;  // of a sample; empty: a picture with one of the usual names
+  StoredAs stored;
+  bool optional = false;  // a sample without the part has no rows
+  std::optional<batch::ElementType> type;
+  std::optional<std::vector<std::uint64_t>> shape;  // of a row
+  std::optional<bool> ragged;
+  std::uint64_t rows_most = 0;  // 0: as many as a sample of the dataset can have
+  std::string rows_of;          // the field of boxes that its rows belong to
+  std::uint32_t fill = 0;       // of a mask
+  BoxFormat format = BoxFormat::corners;
+  bool is_share = false;  // coordinates are shares of the picture's width and height
+  std::optional<LeastBox> least;
+  std::string text;  // all of it
+};
+
+// Throws ConfigError. Leaves `steps`, which is the caller's.
+FieldEntry read_field(config::ConfigSection& section);
+
+}  // namespace batchflow::prepare

@@ -1,0 +1,61 @@
+// Prepares the fields of a sample that stand beside its picture, or beside each other.
+//
+// Masks are the picture worker's, since they need its decoders and loops. What else there is needs
+// only what was done to the picture.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/prepare/operations.h"
+#include "runtime/prepare/picture_worker.h"
+#include "runtime/prepare/plan.h"
+#include "runtime/prepare/stored_values.h"
+
+namespace batchflow::prepare {
+
+class JointWorker {
+ public:
+  // Finds the masks, and what the other fields take at most of the scratch memory, where the
+  // sample's numbers take `numbers`. False: a part is not there.
+  bool begin(const CompiledPipeline& pipeline, const sources::RecordParts& parts, Bytes numbers,
+             const batch::BlockWriter& out, std::uint32_t index);
+  std::span<const MaskAlong> masks() const { return masks_; }
+  Bytes needs() const { return needs_; }
+
+  // Writes all fields but masks. `operations` were done to the picture, which had `extent`.
+  bool write(const CompiledPipeline& pipeline, const sources::RecordParts& parts,
+             std::span<const Operation> operations, Extent2 extent, const batch::BlockWriter& out,
+             std::uint32_t index);
+  const std::string& problem() const { return problem_; }
+
+  Bytes held() const { return values_.held(); }
+  void drop() { values_.drop(); }
+
+ private:
+  struct Moved {
+    std::span<const Operation> operations;
+    Extent2 extent;
+  };
+
+  bool write_one(const CompiledPipeline& pipeline, std::size_t at,
+                 const sources::RecordParts& parts, const Moved& moved,
+                 const batch::BlockWriter& out, std::uint32_t index);
+  bool read(const JointField& field, const sources::Part& stored, sources::Part& part);
+  bool place(const JointField& field, const Moved& moved, std::span<float> numbers);
+  // Leaves out the boxes that are too small.
+  void leave_out_boxes(const JointField& field, std::vector<std::uint8_t>& kept,
+                       std::span<std::byte>& bytes);
+  // Leaves out the rows of boxes that were left out.
+  bool leave_out_rows(const CompiledPipeline& pipeline, const JointField& field,
+                      std::span<std::byte>& bytes);
+  bool fail(std::string problem);
+
+  std::vector<MaskAlong> masks_;
+  Bytes needs_ = 0;
+  StoredValues values_;
+  std::vector<std::vector<std::uint8_t>> kept_;  // of each field of boxes: which rows stay
+  std::string problem_;
+};
+
+}  // namespace batchflow::prepare
