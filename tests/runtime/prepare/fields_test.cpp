@@ -581,7 +581,7 @@ TEST_CASE("what cannot be is refused when the pipeline is compiled, by field and
   says(image + "  - {field: text, kind: bytes, from: txt, key: a, stored: plain}\n", kDecode,
        "'txt' is not read as JSON");
   says(image + "  - {field: text, kind: bites}\n", kDecode, "unknown value 'bites'");
-  says(image + "  - {field: txt, kind: bytes, form: json}\n", kDecode, "did you mean 'from'?");
+  says(image + "  - {field: txt, kind: bytes, form: json}\n", kDecode, "did you mean 'format'?");
   says(image, "[{step: decode}]", "pictures would have different sizes");
   says("  - {field: text, kind: bytes, from: txt}\n", "[{step: cast, to: i64}]",
        "no picture is decoded, and each of 'fields' has steps of its own");
