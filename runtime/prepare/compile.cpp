@@ -191,7 +191,7 @@ class PipelineCompiler {
       section.refuse("field", fmt::format("two fields are called '{}'", entry.name),
                      "write another name");
     add_text(entry.text);
-    check_part(section, entry);
+    check_parts(section, entry);
     if (entry.kind == FieldKind::picture) return add_picture_field(section, entry);
     field.numbers.field = out_->spec_.fields.size();
     field.numbers.stored = planned(section, field);
@@ -221,23 +221,29 @@ class PipelineCompiler {
     out_->spec_.fields.push_back({entry.name, batch::ElementType::u8, {}, false});
   }
 
-  void check_part(config::ConfigSection& section, const FieldEntry& entry) const {
+  void check_parts(config::ConfigSection& section, const FieldEntry& entry) const {
+    if (entry.columns.empty()) return check_part(section, entry, entry.part);
+    for (const std::string& column : entry.columns) check_part(section, entry, column);
+  }
+
+  void check_part(config::ConfigSection& section, const FieldEntry& entry,
+                  const std::string& name) const {
     const batch::BatchSpec stored = stored_fields();
-    if (entry.part.empty() || stored.fields.empty()) return;
-    const batch::Field* const part = stored.find(entry.part);
-    if (!part) refuse_part(section, section.has("from") ? "from" : "field", entry.part);
+    if (name.empty() || stored.fields.empty()) return;
+    const batch::Field* const part = stored.find(name);
+    if (!part) refuse_part(section, section.has("from") ? "from" : "field", name);
     const bool needs_bytes = entry.kind == FieldKind::picture || entry.kind == FieldKind::mask ||
                              entry.kind == FieldKind::bytes ||
                              entry.stored.form != StoredForm::plain;
     if (needs_bytes && part->type != batch::ElementType::u8)
       section.refuse("kind",
                      fmt::format("field '{}' is read from bytes, and '{}' holds {}", entry.name,
-                                 entry.part, batch::element_name(part->type)),
+                                 name, batch::element_name(part->type)),
                      "write kind: numbers");
     if (!needs_bytes && dataset_.kind() == sources::RecordKind::tar)
       section.refuse(section.has("from") ? "from" : "field",
                      fmt::format("field '{}' is numbers, and nothing says how '{}' holds them",
-                                 entry.name, entry.part),
+                                 entry.name, name),
                      "write stored: npy or stored: json");
   }
 
@@ -263,6 +269,9 @@ class PipelineCompiler {
         field.row = entry.kind == FieldKind::boxes
                         ? std::vector<std::uint64_t>{4}
                         : entry.shape.value_or(std::vector<std::uint64_t>{2});
+        if (!entry.columns.empty() && entry.shape)
+          section.refuse("shape", fmt::format("field '{}' is read from x and y", entry.name),
+                         "leave it out");
         if (field.row.back() < 2)
           section.refuse("shape", fmt::format("points of field '{}' have x and y", entry.name),
                          "write shape: [2], or [17, 3] for 17 points with a third number each");
@@ -302,7 +311,8 @@ class PipelineCompiler {
         !part ? dataset_.sums().largest
               : part->row_bytes() * part->rows_most() / batch::element_bytes(part->type);
     std::uint64_t each = 1;
-    for (const std::uint64_t size : row) each = memory::counted_product(each, size);
+    if (entry.columns.empty())
+      for (const std::uint64_t size : row) each = memory::counted_product(each, size);
     // A number of JSON takes two bytes at least.
     const bool is_json_number =
         entry.stored.form == StoredForm::json && entry.kind != FieldKind::bytes;

@@ -36,6 +36,9 @@ struct FieldEntry {
   std::string name;
   FieldKind kind = FieldKind::picture;
   std::string part;  // of a sample; empty: a picture with one of the usual names
+  // Parts that each hold one number of every row, as TFRecords of boxes have them; then `part` is
+  // the first of these.
+  std::vector<std::string> columns;
   StoredAs stored;
   bool optional = false;  // a sample without the part has no rows
   std::optional<batch::ElementType> type;

@@ -41,12 +41,11 @@ bool JointWorker::begin(const CompiledPipeline& pipeline, const sources::RecordP
   masks_.clear();
   needs_ = 0;
   for (const JointField& field : pipeline.joint()) {
-    const sources::Part* const part = parts.part(field.entry.part);
-    if (!part) {
+    if (!find_parts(field, parts)) {
       if (field.entry.optional) continue;
-      return fail(fmt::format("it has no '{}', of which field '{}' is", field.entry.part,
-                              field.entry.name));
+      return false;
     }
+    const sources::Part* const part = parts_.front();
     if (field.entry.kind == FieldKind::mask) {
       masks_.push_back({part->bytes, field.entry.name, field.entry.fill,
                         pipeline.spec().fields[field.numbers.field].type,
@@ -56,8 +55,11 @@ bool JointWorker::begin(const CompiledPipeline& pipeline, const sources::RecordP
         needs_ = memory::counted_sum(needs_, 2 * part->bytes.size());
     } else {
       // Numbers that are not written out yet have no bytes. Which boxes stay is a byte for each.
-      const Bytes taken = StoredValues::needs(*part, field.entry.stored, field.numbers.stored.type);
-      needs_ = memory::counted_sum(needs_, memory::counted_product(2, taken));
+      for (const sources::Part* const one : parts_) {
+        const Bytes taken =
+            StoredValues::needs(*one, field.entry.stored, field.numbers.stored.type);
+        needs_ = memory::counted_sum(needs_, memory::counted_product(2, taken));
+      }
     }
   }
   needs_ = memory::counted_sum(needs_, memory::counted_product(2, numbers));
@@ -84,9 +86,9 @@ bool JointWorker::write_one(const CompiledPipeline& pipeline, std::size_t at,
                             const batch::BlockWriter& out, std::uint32_t index) {
   const JointField& field = pipeline.joint()[at];
   const FieldEntry& entry = field.entry;
-  const sources::Part* const stored = parts.part(entry.part);
+  const bool stored = find_parts(field, parts);
   sources::Part part{entry.part, field.numbers.stored.type, {}};
-  if (stored && !read(field, *stored, part))
+  if (stored && !read(field, part))
     return fail(fmt::format("field '{}': {}", entry.name, problem_));
   if (entry.kind != FieldKind::bytes) {
     std::span<std::byte> bytes = stored ? values_.result() : std::span<std::byte>();
@@ -109,8 +111,22 @@ bool JointWorker::write_one(const CompiledPipeline& pipeline, std::size_t at,
                           field.numbers.stored.row_bytes(), field.numbers.stored.rows_most()));
 }
 
-bool JointWorker::read(const JointField& field, const sources::Part& stored, sources::Part& part) {
+bool JointWorker::find_parts(const JointField& field, const sources::RecordParts& parts) {
   const FieldEntry& entry = field.entry;
+  parts_.clear();
+  const std::span<const std::string> names =
+      entry.columns.empty() ? std::span(&entry.part, 1) : std::span(entry.columns);
+  for (const std::string& name : names) {
+    parts_.push_back(parts.part(name));
+    if (!parts_.back())
+      return fail(fmt::format("it has no '{}', of which field '{}' is", name, entry.name));
+  }
+  return true;
+}
+
+bool JointWorker::read(const JointField& field, sources::Part& part) {
+  const FieldEntry& entry = field.entry;
+  const sources::Part& stored = *parts_.front();
   if (entry.kind == FieldKind::bytes) {
     if (stored.type != batch::ElementType::u8) return fail("it holds numbers, and no bytes");
     if (entry.stored.form != StoredForm::json) {
@@ -122,7 +138,10 @@ bool JointWorker::read(const JointField& field, const sources::Part& stored, sou
     return true;
   }
   const batch::Field& wanted = field.numbers.stored;
-  if (values_.numbers(stored, entry.stored, wanted.type, field.row, wanted.ragged)) return true;
+  if (entry.columns.empty()
+          ? values_.numbers(stored, entry.stored, wanted.type, field.row, wanted.ragged)
+          : values_.columns(parts_, entry.stored, wanted.type))
+    return true;
   return fail(values_.problem());
 }
 

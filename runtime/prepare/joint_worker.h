@@ -41,7 +41,9 @@ class JointWorker {
   bool write_one(const CompiledPipeline& pipeline, std::size_t at,
                  const sources::RecordParts& parts, const Moved& moved,
                  const batch::BlockWriter& out, std::uint32_t index);
-  bool read(const JointField& field, const sources::Part& stored, sources::Part& part);
+  // The parts that a field is read from, in parts_. False: one is not there; problem() says which.
+  bool find_parts(const JointField& field, const sources::RecordParts& parts);
+  bool read(const JointField& field, sources::Part& part);
   bool place(const JointField& field, const Moved& moved, std::span<float> numbers);
   // Leaves out the boxes that are too small.
   void leave_out_boxes(const JointField& field, std::vector<std::uint8_t>& kept,
@@ -54,6 +56,7 @@ class JointWorker {
   std::vector<MaskAlong> masks_;
   Bytes needs_ = 0;
   StoredValues values_;
+  std::vector<const sources::Part*> parts_;
   std::vector<std::vector<std::uint8_t>> kept_;  // of each field of boxes: which rows stay
   std::string problem_;
 };

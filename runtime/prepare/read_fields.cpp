@@ -35,6 +35,26 @@ void only_for(config::ConfigSection& section, const FieldEntry& field, std::stri
                  fmt::format("leave it out; it is for {}", fmt::join(names, ", ")));
 }
 
+// The parts that it is read from.
+void read_from(config::ConfigSection& section, FieldEntry& field) {
+  field.part = field.kind == FieldKind::picture ? "" : field.name;
+  if (!section.has("from")) return;
+  std::vector<std::string> parts = section.texts("from");
+  const std::size_t wanted = field.kind == FieldKind::boxes    ? 4
+                             : field.kind == FieldKind::points ? 2
+                                                               : 1;
+  if (parts.empty() || (parts.size() != 1 && parts.size() != wanted) ||
+      std::any_of(parts.begin(), parts.end(), [](const auto& part) { return part.empty(); }))
+    section.refuse("from",
+                   fmt::format("{} parts for field '{}', which is of kind {}", parts.size(),
+                               field.name, kind_name(field.kind)),
+                   wanted == 1
+                       ? "write one"
+                       : fmt::format("write one, or {}: one for each number of a row", wanted));
+  field.part = parts.front();
+  if (parts.size() > 1) field.columns = std::move(parts);
+}
+
 void read_stored(config::ConfigSection& section, FieldEntry& field) {
   only_for(section, field, "stored",
            {FieldKind::boxes, FieldKind::points, FieldKind::numbers, FieldKind::bytes});
@@ -45,6 +65,8 @@ void read_stored(config::ConfigSection& section, FieldEntry& field) {
                                      is_bytes && section.has("key") ? StoredForm::json : usual);
   if (is_bytes && field.stored.form == StoredForm::npy)
     section.refuse("stored", "an array of NumPy holds numbers", "write kind: numbers");
+  if (field.stored.form == StoredForm::json && !field.columns.empty())
+    section.refuse("from", "JSON is one part", "write that one, and key:");
   field.stored.key = section.text("key", "");
   if (!field.stored.key.empty() && field.stored.form != StoredForm::json)
     section.refuse("key", fmt::format("'{}' is not read as JSON", field.part),
@@ -94,7 +116,10 @@ std::string text_of(const FieldEntry& field) {
   const auto add = [&text](std::string_view key, const auto& value) {
     text += fmt::format(" {}={}", key, value);
   };
-  if (!field.part.empty()) add("from", field.part);
+  if (!field.columns.empty())
+    add("from", fmt::format("{}", fmt::join(field.columns, ",")));
+  else if (!field.part.empty())
+    add("from", field.part);
   if (field.stored.form != StoredForm::plain)
     add("stored", kForms[static_cast<std::size_t>(field.stored.form)]);
   if (!field.stored.key.empty()) add("key", field.stored.key);
@@ -124,7 +149,7 @@ FieldEntry read_field(config::ConfigSection& section) {
   field.name = section.filled_text("field", "", "write what the batch calls it");
   section.require("kind", fmt::format("write one of {}", fmt::join(kKinds, ", ")));
   field.kind = section.choice("kind", {std::begin(kKinds), std::end(kKinds)}, FieldKind::picture);
-  field.part = section.text("from", field.kind == FieldKind::picture ? "" : field.name);
+  read_from(section, field);
   read_stored(section, field);
   read_rows(section, field);
   read_mask_and_boxes(section, field);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -182,6 +183,25 @@ bool StoredValues::numbers(const sources::Part& part, const StoredAs& as, Elemen
   if (ragged ? has % each != 0 : has != each)
     return fail(fmt::format("it has {} numbers, and {} has {}", has,
                             ragged ? "each of its rows" : "the field", each));
+  return true;
+}
+
+bool StoredValues::columns(std::span<const sources::Part* const> parts, const StoredAs& as,
+                           ElementType type) {
+  const Bytes each = batch::element_bytes(type);
+  rows_.clear();
+  for (std::size_t column = 0; column < parts.size(); ++column) {
+    if (!numbers(*parts[column], as, type, {}, true)) return false;
+    if (column == 0) rows_.resize(result_.size() * parts.size());
+    if (result_.size() * parts.size() != rows_.size())
+      return fail(fmt::format("'{}' has {} numbers, and '{}' {}", parts[column]->name,
+                              result_.size() / each, parts[0]->name,
+                              rows_.size() / parts.size() / each));
+    for (std::size_t row = 0; row * each < result_.size(); ++row)
+      std::memcpy(rows_.data() + (row * parts.size() + column) * each, result_.data() + row * each,
+                  each);
+  }
+  std::swap(result_, rows_);
   return true;
 }
 

@@ -34,13 +34,19 @@ class StoredValues {
   // Else one row. False: see problem(). The result stays until the next call.
   bool numbers(const sources::Part& part, const StoredAs& as, batch::ElementType type,
                const std::vector<std::uint64_t>& shape, bool ragged);
+  // Reads rows of which each part holds one number.
+  bool columns(std::span<const sources::Part* const> parts, const StoredAs& as,
+               batch::ElementType type);
   // Reads the first text that stands there.
   bool text(const sources::Part& part, const StoredAs& as);
 
   std::span<std::byte> result() { return result_; }
   const std::string& problem() const { return problem_; }
-  Bytes held() const { return result_.capacity(); }
-  void drop() { memory::drop(result_); }
+  Bytes held() const { return result_.capacity() + rows_.capacity(); }
+  void drop() {
+    memory::drop(result_);
+    memory::drop(rows_);
+  }
 
  private:
   bool read_npy(const sources::Part& part, batch::ElementType type,
@@ -50,7 +56,7 @@ class StoredValues {
   bool take(batch::ElementType from, std::span<const std::byte> numbers, batch::ElementType to);
   bool fail(std::string problem);
 
-  std::vector<std::byte> result_;
+  std::vector<std::byte> result_, rows_;
   std::string problem_;
 };
 

@@ -190,8 +190,8 @@ class Fields(Folder):
         file = self.folder / "segment.yaml"
         file.write_text(text)
         config = self.folder / "node.yaml"
-        config.write_text(f"kind: node\npipelines: [{file}]\n")
-        done = subprocess.run([DAEMON, "--open-datasets", "--check", str(config)], stdout=subprocess.PIPE,
+        config.write_text(f"open_datasets: true\npipelines: [{file}]\n")
+        done = subprocess.run([DAEMON, "--check", str(config)], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=60)
         self.assertEqual(done.returncode, 0, done.stdout.decode())
         namespace = {}

@@ -7,10 +7,11 @@
 #include <limits>
 
 #include "runtime/sources/npy.h"
+#include "runtime/sources/pack.h"
 #include "tests/runtime/prepare/golden.h"
 #include "tests/runtime/prepare/harness.h"
 #include "tests/runtime/prepare/pictures.h"
-#include "tests/runtime/sources/tar_bytes.h"
+#include "tests/runtime/sources/dataset_files.h"
 
 namespace batchflow::test::fields_test {
 namespace {
@@ -396,6 +397,120 @@ TEST_CASE("fields need no picture") {
       "[]", {{"txt", "x"}, {"n.npy", npy<std::int64_t>("<i8", "(2,)", {5, 6})}});
   REQUIRE_MESSAGE(made.result == Prepared::done, made.problem);
   CHECK(made.field<std::int64_t>("n") == std::vector<std::int64_t>{5, 6});
+}
+
+// --------------------------------------------------------------------------------- formats ----
+
+// What a dataset on disk gives for its second sample.
+Made made_of(const sources::SampleIndex& index, const std::filesystem::path& root,
+             const std::string& fields) {
+  const std::string record = bytes_of(index, root, 1);
+  const auto bytes = std::as_bytes(std::span(record));
+  return {
+      pipeline(fields,
+               "[{step: decode}, {step: random_resized_crop, size: 20}, {step: horizontal_flip}]",
+               index),
+      {bytes.begin(), bytes.end()},
+      3};
+}
+
+TEST_CASE("tars, TFRecords and packed records give the same fields") {
+  const std::vector<float> left = {4, 0, 30}, upper = {2, 5, 6}, right = {22, 40, 31},
+                           lower = {20, 30, 6.5f};
+  const std::vector<std::int64_t> labels = {3, 1, 2};
+  const std::string mask =
+      text_of(encode_png(make_pixels(40, 30, 1, 2), 40, 30, PNG_COLOR_TYPE_GRAY));
+  std::vector<float> boxes;
+  for (std::size_t i = 0; i < 3; ++i)
+    boxes.insert(boxes.end(), {left[i], upper[i], right[i], lower[i]});
+
+  Folder tars, records, packed;
+  std::string tar, tfrecords;
+  for (const std::size_t rows : {std::size_t{1}, std::size_t{3}}) {
+    const auto few = [&](auto values) {
+      values.resize(rows * values.size() / 3);
+      return values;
+    };
+    const std::string key = fmt::format("s{}", rows);
+    tar += tar_member(key + ".png", picture()) + tar_member(key + ".mask.png", mask) +
+           tar_member(key + ".boxes.npy", boxes_npy(few(boxes))) +
+           tar_member(key + ".labels.npy",
+                      test::fields_test::npy("<i8", fmt::format("({},)", rows), few(labels))) +
+           tar_member(key + ".txt", "a caption");
+    tfrecords += tfrecord(example(
+        bytes_feature("image/encoded", {picture()}) + bytes_feature("image/mask", {mask}) +
+        float_feature("bbox/xmin", few(left)) + float_feature("bbox/ymin", few(upper)) +
+        float_feature("bbox/xmax", few(right), false) + float_feature("bbox/ymax", few(lower)) +
+        int_feature("bbox/label", few(labels)) + bytes_feature("image/caption", {"a caption"})));
+  }
+  tars.write("a.tar", tar + tar_end());
+  records.write("a.tfrecord", tfrecords);
+  const std::string of_tar =
+      std::string(kPicture) +
+      "  - {field: mask, kind: mask, from: mask.png}\n"
+      "  - {field: boxes, kind: boxes, from: boxes.npy, sanitise: {}}\n"
+      "  - {field: classes, kind: numbers, from: labels.npy, type: i64, rows_of: boxes}\n"
+      "  - {field: caption, kind: bytes, from: txt}\n";
+  const std::string of_record =
+      std::string(kPicture) +
+      "  - {field: mask, kind: mask, from: image/mask}\n"
+      "  - {field: boxes, kind: boxes, sanitise: {}, from: [bbox/xmin, bbox/ymin, bbox/xmax, "
+      "bbox/ymax]}\n"
+      "  - {field: classes, kind: numbers, from: bbox/label, rows_of: boxes}\n"
+      "  - {field: caption, kind: bytes, from: image/caption}\n";
+
+  const auto tar_index = sources::open_index(source(tars.path()));
+  const auto record_index = sources::open_index(source(records.path()));
+  std::string only;
+  const protocol::Descriptor opened = sources::open_root(records.path(), only);
+  sources::pack_dataset(*record_index, opened.get(), {packed.path(), "x"}, {}, nullptr, nullptr);
+  const auto packed_index = sources::open_index(source(packed.path()));
+
+  Made from_tar = made_of(*tar_index, tars.path(), of_tar);
+  Made from_record = made_of(*record_index, records.path(), of_record);
+  Made from_packed = made_of(*packed_index, packed.path(), of_record);
+  REQUIRE_MESSAGE(from_tar.result == Prepared::done, from_tar.problem);
+  CHECK(from_tar.field<float>("boxes").size() == 8);  // the flat one has left
+  CHECK(from_tar.field<std::int64_t>("classes") == std::vector<std::int64_t>{3, 1});
+  for (Made* other : {&from_record, &from_packed}) {
+    REQUIRE_MESSAGE(other->result == Prepared::done, other->problem);
+    for (const std::string_view field : {"image", "mask", "boxes", "classes", "caption"})
+      CHECK(other->field<std::byte>(field) == from_tar.field<std::byte>(field));
+  }
+  CHECK(from_record.spec().find("boxes")->shape == std::vector<std::uint64_t>{3, 4});
+  CHECK(refusal(
+            std::string(kPicture) + "  - {field: c, kind: numbers, from: bbox/label, type: i32}\n",
+            kDecode, *record_index)
+            .find("field 'c' is i32, and 'bbox/label' holds i64; write i64") != std::string::npos);
+  CHECK(refusal(std::string(kPicture) + "  - {field: c, kind: mask, from: bbox/label}\n", kDecode,
+                *record_index)
+            .find("field 'c' is read from bytes, and 'bbox/label' holds i64") != std::string::npos);
+  CHECK(
+      refusal(std::string(kPicture) + "  - {field: b, kind: boxes, from: [bbox/xmin, bbox/ymin]}\n",
+              kDecode, *record_index)
+          .find("2 parts for field 'b', which is of kind boxes; write one, or 4") !=
+      std::string::npos);
+}
+
+TEST_CASE("columns of boxes have as many rows") {
+  const std::string fields = std::string(kPicture) +
+                             "  - {field: boxes, kind: boxes, from: [a, b, c, d]}\n"
+                             "  - {field: points, kind: points, from: [a, b], optional: true}\n";
+  const auto made = [&](const std::vector<float>& third, bool has_fourth = true) {
+    const std::string record =
+        tfrecord(example(bytes_feature("image", {picture()}) + float_feature("a", {1, 2}) +
+                         float_feature("b", {3, 4}) + float_feature("c", third) +
+                         (has_fourth ? float_feature("d", {7, 8}) : std::string())));
+    const auto bytes = std::as_bytes(std::span(record));
+    return Made(pipeline(fields, kDecode, unknown_parts(sources::RecordKind::example)),
+                {bytes.begin(), bytes.end()});
+  };
+  Made good = made({5, 6});
+  REQUIRE_MESSAGE(good.result == Prepared::done, good.problem);
+  CHECK(good.field<float>("boxes") == std::vector<float>{1, 3, 5, 7, 2, 4, 6, 8});
+  CHECK(good.field<float>("points") == std::vector<float>{1, 3, 2, 4});
+  CHECK(made({5}).problem == "field 'boxes': 'c' has 1 numbers, and 'a' 2");
+  CHECK(made({5, 6}, false).problem == "it has no 'd', of which field 'boxes' is");
 }
 
 // ------------------------------------------------------------------------------- hostile ----
