@@ -16,14 +16,16 @@ from .torchvision_steps import (NotMappable, filter_of, is_of_pictures, parts_of
 
 class Pipeline:
     """The steps of a pipeline, in the form of docs/pipelines.md, or functions (batchflow.step), and
-    its fields, in the form of docs/fields.md. To the service, two pipelines with the same steps and
-    fields are the same."""
+    its fields and views, in the form of docs/fields.md. To the service, two pipelines with the same
+    steps, fields and views are the same."""
 
     def __init__(self, steps: Sequence[Step], name: str = "from-python",
                  field: Optional[str] = None,
-                 fields: Optional[Sequence[dict[str, Any]]] = None):
+                 fields: Optional[Sequence[dict[str, Any]]] = None,
+                 views: Optional[Sequence[dict[str, Any]]] = None):
         self.name, self.steps, self.field = name, entries(steps), field
         self.fields = None if fields is None else [dict(one) for one in fields]
+        self.views = None if views is None else [dict(one) for one in views]
 
     def text(self) -> str:
         """The pipeline on one line, as jobs send it to the service."""
@@ -32,6 +34,8 @@ class Pipeline:
             whole["field"] = self.field
         if self.fields is not None:
             whole["fields"] = self.fields
+        if self.views is not None:
+            whole["views"] = self.views
         return json.dumps({**whole, "steps": self.steps})
 
     def yaml(self) -> str:
@@ -39,7 +43,7 @@ class Pipeline:
         lines = ["kind: pipeline", f"name: {self.name}"]
         if self.field is not None:
             lines.append(f"field: {json.dumps(self.field)}")
-        for key, listed in (("fields", self.fields), ("steps", self.steps)):
+        for key, listed in (("fields", self.fields), ("steps", self.steps), ("views", self.views)):
             if listed is None:
                 continue
             lines.append(f"{key}:")

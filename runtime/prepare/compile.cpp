@@ -27,6 +27,7 @@ constexpr Bytes kGrowth = 5;
 // What a pipeline may take of a worker's time for one sample, as the memory of each step is
 // bounded.
 constexpr std::size_t kStepsMost = 64;
+constexpr std::uint32_t kViewsMost = 64;
 
 Digest digest_of(std::string_view text, Digest before) {
   Digest digest = hash(before, text.size());
@@ -93,9 +94,12 @@ class PipelineCompiler {
     out_->stored_ = dataset_.stored_fields();
     out_->part_ = section_.text("field", "");
     if (!out_->part_.empty()) add_text("field " + out_->part_);
+    if (section_.has("views")) name_views();
     if (section_.has("fields")) add_fields();
     section_.sections("steps", [this](config::ConfigSection& step) { add(step); });
-    if (out_->picture_)
+    if (!out_->views_.empty())
+      add_views();
+    else if (out_->picture_)
       end_picture();
     else if (!has_fields_)
       plan_numbers();
@@ -130,6 +134,7 @@ class PipelineCompiler {
 
   void add(config::ConfigSection& section, const PipelineStep& step) {
     check_stage(section, step);
+    if (!out_->views_.empty()) check_beside_views(section, step);
     const std::uint32_t index = steps_++;
     all_steps_ += count_steps(step.kind);
     last_ = step.name;
@@ -137,7 +142,7 @@ class PipelineCompiler {
     add_text(step.text);
     if (step.random) out_->info_.has_random = true;
     std::visit([&](const auto& kind) { take(section, step, index, kind); }, step.kind);
-    if (step.stage <= StepStage::picture && !out_->info_.has_random) {
+    if (step.stage <= StepStage::picture && !out_->info_.has_random && !view_field_) {
       out_->info_.prefix_hash = out_->info_.hash;
       out_->picture_->kept = out_->picture_->steps.size();
       kept_extent_ = extent_;
@@ -177,7 +182,7 @@ class PipelineCompiler {
     if (!out_->part_.empty())
       section_.refuse("field", "it stands beside 'fields'", "write it as an entry of fields");
     section_.sections("fields", [this](config::ConfigSection& field) { add_field(field); });
-    if (out_->spec_.fields.empty())
+    if (out_->spec_.fields.empty() && !names_picture_)
       section_.refuse("fields", "it is empty",
                       "write [{field: image, kind: picture}], or leave it out");
     for (JointField& field : out_->joint_) find_rows_of(field);
@@ -208,15 +213,15 @@ class PipelineCompiler {
   }
 
   void add_picture_field(config::ConfigSection& section, const FieldEntry& entry) {
-    if (picture_field_)
-      section.refuse("kind",
-                     fmt::format("fields '{}' and '{}' are both pictures",
-                                 out_->spec_.fields[*picture_field_].name, entry.name),
+    if (names_picture_)
+      section.refuse("kind", fmt::format("field '{}' is a second picture", entry.name),
                      "write one picture, which the steps are for");
     if (section.has("steps"))
       section.refuse("steps", fmt::format("field '{}' is the picture", entry.name),
                      "write its steps into the steps of the pipeline");
     out_->part_ = entry.part;
+    names_picture_ = true;
+    if (!out_->views_.empty()) return;  // they stand in its place
     picture_field_ = out_->spec_.fields.size();
     out_->spec_.fields.push_back({entry.name, batch::ElementType::u8, {}, false});
   }
@@ -388,6 +393,9 @@ class PipelineCompiler {
                       fmt::format("field '{}' is a picture, and none is decoded",
                                   out_->spec_.fields[*picture_field_].name),
                       "write {step: decode} first");
+    if (follows && !out_->views_.empty())
+      section_.refuse("views", "masks, boxes and points go along with one picture, not with views",
+                      "leave these fields out");
     if (follows && !picture_field_)
       section_.refuse("fields",
                       "masks, boxes and points go along with a picture, and there is none",
@@ -403,9 +411,79 @@ class PipelineCompiler {
     if (out_->picture_) out_->picture_->kept = 0;
   }
 
+  // ----------------------------------------------------------------------------- views ----
+
+  // Their fields stand first in the batch. Their steps are read once those before them are known.
+  void name_views() {
+    section_.sections("views", [this](config::ConfigSection& view) {
+      const ViewEntry entry = read_view(view);
+      if (out_->spec_.find(entry.name))
+        view.refuse("field", fmt::format("two fields are called '{}'", entry.name),
+                    "write another name");
+      ViewPlan plan;
+      plan.first = all_views_;
+      plan.count = entry.count;
+      plan.plan.field = out_->spec_.fields.size();
+      all_views_ += entry.count;
+      if (all_views_ > kViewsMost)
+        view.refuse("count", fmt::format("{} views of a picture", all_views_),
+                    fmt::format("write at most {} in all", kViewsMost));
+      out_->views_.push_back(plan);
+      out_->spec_.fields.push_back({entry.name, batch::ElementType::u8, {}, false});
+    });
+    if (out_->views_.empty())
+      section_.refuse("views", "it is empty", "write [{field: global, count: 2, steps: [...]}]");
+  }
+
+  void add_views() {
+    if (!out_->picture_)
+      section_.refuse("views", "they are of a picture, and none is decoded",
+                      "write {step: decode} first");
+    const PicturePlan before = *out_->picture_;
+    const std::optional<Extent2> extent = extent_;
+    out_->views_draw_ = steps_;
+    std::size_t at = 0;
+    section_.sections("views", [&](config::ConfigSection& section) {
+      ViewPlan& view = out_->views_[at++];
+      batch::Field& field = out_->spec_.fields[view.plan.field];
+      read_view(section);
+      add_text(fmt::format("view {}/1 count={}", field.name, view.count));
+      out_->picture_.emplace().limits = before.limits;
+      view_field_ = view.plan.field;
+      extent_ = extent;
+      normalisation_.reset();
+      cast_.reset();
+      planes_ = false;
+      steps_ = 0;
+      last_stage_ = StepStage::picture;
+      section.sections("steps", [this](config::ConfigSection& step) { add(step); });
+      end_picture();
+      view.plan = std::move(*out_->picture_);
+      view.bytes = field.row_bytes();
+      field.shape.insert(field.shape.begin(), view.count);
+    });
+    view_field_.reset();
+    out_->picture_ = before;
+  }
+
+  void check_beside_views(config::ConfigSection& section, const PipelineStep& step) const {
+    if (view_field_ && step.stage == StepStage::decode)
+      section.refuse("step", "'decode' stands in a view",
+                     "write it into the steps of the pipeline");
+    if (!view_field_ && step.stage > StepStage::picture)
+      section.refuse(section.has("step")     ? "step"
+                     : section.has("plugin") ? "plugin"
+                                             : "python",
+                     fmt::format("'{}' stands before the views", step.name),
+                     "write it into the steps of each view");
+  }
+
   // --------------------------------------------------------------------------- plugins ----
 
   void add_plugin(config::ConfigSection& section) {
+    if (view_field_)
+      section.refuse(section.has("plugin") ? "plugin" : "python", "it stands in a view",
+                     "write it into the steps of the pipeline");
     if (section.has("step"))
       section.refuse(
           "step", fmt::format("it stands beside '{}'", section.has("plugin") ? "plugin" : "python"),
@@ -523,7 +601,7 @@ class PipelineCompiler {
       check_scratch(section, "pixels_most",
                     memory::counted_product(step.limits.pixels_most, kChannels),
                     "a picture of so many pixels");
-    if (has_fields_ && !picture_field_)
+    if (has_fields_ && !names_picture_ && out_->views_.empty())
       section.refuse("step", "no field is a picture", "write {field: image, kind: picture}");
     out_->picture_.emplace();
     out_->picture_->limits = step.limits;
@@ -730,17 +808,18 @@ class PipelineCompiler {
                       "add centre_crop, random_resized_crop or resize to [height, width]");
     const batch::ElementType type =
         cast_.value_or(normalisation_ ? batch::ElementType::f32 : batch::ElementType::u8);
-    out_->picture_->field = picture_field_.value_or(out_->spec_.fields.size());
+    const std::optional<std::size_t> named = view_field_ ? view_field_ : picture_field_;
+    out_->picture_->field = named.value_or(out_->spec_.fields.size());
     out_->picture_->finish.emplace(type, normalisation_, planes_);
     const auto width = static_cast<std::uint64_t>(extent_->width);
     const auto height = static_cast<std::uint64_t>(extent_->height);
     std::vector<std::uint64_t> shape = {height, width};
     shape.insert(planes_ ? shape.begin() : shape.end(), kChannels);
-    if (!picture_field_) {
+    if (!named) {
       out_->spec_.fields.push_back({"image", type, std::move(shape), false});
     } else {
-      out_->spec_.fields[*picture_field_].type = type;
-      out_->spec_.fields[*picture_field_].shape = std::move(shape);
+      out_->spec_.fields[*named].type = type;
+      out_->spec_.fields[*named].shape = std::move(shape);
     }
   }
 
@@ -778,8 +857,11 @@ class PipelineCompiler {
   std::optional<batch::ElementType> cast_;
   bool planes_ = false;
   bool has_fields_ = false;                   // the pipeline names its fields
-  std::optional<std::size_t> picture_field_;  // of these
-  JointField* own_ = nullptr;                 // whose own steps are read
+  bool names_picture_ = false;                // one of them
+  std::optional<std::size_t> picture_field_;  // where that stands in the batch
+  std::optional<std::size_t> view_field_;     // whose steps are read
+  std::uint32_t all_views_ = 0;
+  JointField* own_ = nullptr;  // whose own steps are read
   StepStage own_stage_ = StepStage::decode;
 };
 
@@ -790,6 +872,12 @@ void check_pipeline(const config::ConfigNode& pipeline) {
     section.sections("fields", [](config::ConfigSection& field) {
       read_field(field);
       field.sections("steps", [](config::ConfigSection& step) {
+        if (!is_plugin(step)) read_step(step);
+      });
+    });
+    section.sections("views", [](config::ConfigSection& view) {
+      read_view(view);
+      view.sections("steps", [](config::ConfigSection& step) {
         if (!is_plugin(step)) read_step(step);
       });
     });

@@ -53,7 +53,14 @@ struct FieldEntry {
   std::string text;  // all of it
 };
 
-// Throws ConfigError. Leaves `steps`, which is the caller's.
+// An entry of `views`: a field that is so many views of the picture.
+struct ViewEntry {
+  std::string name;
+  std::uint32_t count = 1;
+};
+
+// Each throws ConfigError, and leaves `steps`, which are the caller's.
 FieldEntry read_field(config::ConfigSection& section);
+ViewEntry read_view(config::ConfigSection& section);
 
 }  // namespace batchflow::prepare

@@ -308,30 +308,36 @@ std::optional<Extent2> made_by(const Operation& operation, Extent2 before) {
 
 // Each operation makes a picture in the buffer that does not hold the one before, and each buffer
 // grows to the largest.
-Bytes memory_needs(std::span<const Operation> operations, Extent2 extent, bool is_foreign) {
-  std::array<Bytes, 2> buffers{};
+void MemoryNeeds::add(std::span<const Operation> operations, Extent2 extent, bool is_foreign) {
   std::size_t shown = 1;
-  Bytes blurring = 0;
-  Resampler::Needs tables;
-  if (!is_foreign) buffers[shown = 0] = PictureBuffer::bytes(extent);
+  const auto make = [&](Extent2 made) {
+    buffers_[shown] = std::max(buffers_[shown], PictureBuffer::bytes(made));
+  };
+  if (!is_foreign) {
+    shown = 0;
+    make(extent);
+  }
   for (const Operation& operation : operations) {
     std::optional<Extent2> made = made_by(operation, extent);
-    if (const auto* scaling = std::get_if<Scaling>(&operation)) tables.add(*scaling);
+    if (const auto* scaling = std::get_if<Scaling>(&operation)) tables_.add(*scaling);
     if (const auto* blur = std::get_if<Blur>(&operation))
-      blurring = std::max(blurring, Blurrer::needs(*blur, extent));
+      blurring_ = std::max(blurring_, Blurrer::needs(*blur, extent));
     if (!made && is_foreign) {  // it is copied first
-      tables.add({whole(extent), extent, whole(extent)});
+      tables_.add({whole(extent), extent, whole(extent)});
       made = extent;
     }
     if (made) {
       extent = *made;
       shown = 1 - shown;
-      buffers[shown] = std::max(buffers[shown], PictureBuffer::bytes(extent));
+      make(extent);
     }
     is_foreign = false;
   }
-  return memory::counted_sum(memory::counted_sum(tables.sum(), blurring),
-                             memory::counted_sum(buffers[0], buffers[1]));
+}
+
+Bytes MemoryNeeds::sum() const {
+  return memory::counted_sum(memory::counted_sum(tables_.sum(), blurring_),
+                             memory::counted_sum(buffers_[0], buffers_[1]));
 }
 
 }  // namespace batchflow::prepare

@@ -2,6 +2,7 @@
 // done.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -77,7 +78,23 @@ class Operations {
   std::string problem_;
 };
 
-// What they take at most on a picture of this size, in foreign memory or in a buffer.
-Bytes memory_needs(std::span<const Operation> operations, Extent2 extent, bool is_foreign);
+// What operations take at most, on one picture or on several that are made one after the other:
+// each buffer and each table grows to the largest.
+class MemoryNeeds {
+ public:
+  // On a picture of this size, in foreign memory or in a buffer.
+  void add(std::span<const Operation> operations, Extent2 extent, bool is_foreign);
+  Bytes sum() const;
+
+ private:
+  std::array<Bytes, 2> buffers_{};
+  Bytes blurring_ = 0;
+  Resampler::Needs tables_;
+};
+inline Bytes memory_needs(std::span<const Operation> operations, Extent2 extent, bool is_foreign) {
+  MemoryNeeds needs;
+  needs.add(operations, extent, is_foreign);
+  return needs.sum();
+}
 
 }  // namespace batchflow::prepare

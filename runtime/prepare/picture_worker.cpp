@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <new>
+#include <utility>
 
 #include "core/base/check.h"
 #include "core/order/keys.h"
@@ -18,10 +19,8 @@ const std::uint8_t* pixels_of(const std::byte* decoded_form) {
 
 }  // namespace
 
-bool PictureWorker::run(const PicturePlan& plan, std::span<const std::byte> bytes, bool decoded,
-                        std::uint64_t draw_key, std::byte* out, const Keep* keep, Bytes beside,
-                        const std::atomic<bool>* is_given_up, std::span<const MaskAlong> masks) {
-  is_given_up_ = is_given_up;
+bool PictureWorker::begin(const PicturePlan& plan, std::span<const std::byte> bytes, bool decoded,
+                          std::uint64_t draw_key, bool keep, Extent2& kept) {
   holds_ = nullptr;
   if (decoded) {
     if (!read_decoded(bytes, shows_)) return fail("the decoded form is damaged");
@@ -33,15 +32,21 @@ bool PictureWorker::run(const PicturePlan& plan, std::span<const std::byte> byte
   }
   stored_extent_ = operations_.extent();
   std::size_t from = decoded ? plan.kept : 0;
-  Extent2 kept;
   if (keep) {
     if (!operations_.choose(plan, from, plan.kept, draw_key)) return fail(operations_.problem());
     from = plan.kept;
     kept = operations_.extent();
     operations_.begin_part();
   }
-  if (!operations_.choose(plan, from, plan.steps.size(), draw_key))
-    return fail(operations_.problem());
+  return operations_.choose(plan, from, plan.steps.size(), draw_key) || fail(operations_.problem());
+}
+
+bool PictureWorker::run(const PicturePlan& plan, std::span<const std::byte> bytes, bool decoded,
+                        std::uint64_t draw_key, std::byte* out, const Keep* keep, Bytes beside,
+                        const std::atomic<bool>* is_given_up, std::span<const MaskAlong> masks) {
+  is_given_up_ = is_given_up;
+  Extent2 kept;
+  if (!begin(plan, bytes, decoded, draw_key, keep != nullptr, kept)) return false;
   for (const MaskAlong& mask : masks)
     if (!add_needs(mask, plan.limits, beside)) return false;
   // If the decoded form is kept, the operations after it cannot reduce what is decoded.
@@ -87,8 +92,8 @@ void PictureWorker::end() {
 }
 
 Bytes PictureWorker::held() const {
-  return buffers_[0].held() + buffers_[1].held() + resampler_.held() + blurrer_.held() +
-         decoders_.held() + mask_decoders_.held();
+  return buffers_[0].held() + buffers_[1].held() + buffers_[2].held() + resampler_.held() +
+         blurrer_.held() + decoders_.held() + mask_decoders_.held();
 }
 
 void PictureWorker::drop() {
@@ -110,6 +115,75 @@ bool PictureWorker::open(std::span<const std::byte> bytes, const DecodeLimits& l
 bool PictureWorker::fail(std::string_view problem) {
   problem_ = problem;
   return false;
+}
+
+// ---------------------------------------------------------------------------------- views ----
+
+bool PictureWorker::run_views(const CompiledPipeline& pipeline, std::span<const std::byte> bytes,
+                              bool decoded, std::uint64_t draw_key, const batch::BlockWriter& out,
+                              std::uint32_t index, const Keep* keep, Bytes beside,
+                              const std::atomic<bool>* is_given_up) {
+  const PicturePlan& plan = *pipeline.picture();
+  is_given_up_ = is_given_up;
+  Extent2 kept;
+  if (!begin(plan, bytes, decoded, draw_key, keep != nullptr, kept)) return false;
+  const std::size_t end = operations_.all().size();
+  const std::size_t first_end = keep ? operations_.part() : end;
+  const auto* first = first_end == 0 ? nullptr : std::get_if<Scaling>(&operations_.all().front());
+  const Box wanted = decoded ? Box{} : first ? needed(*first) : whole(decoder_->extent());
+  std::byte* const stays = keep ? (*keep)(PictureBuffer::bytes(kept)) : nullptr;
+  const bool in_place = stays && !decoded && first_end == 0;
+  draw_key = order::step_seed(draw_key, pipeline.views_draw());
+  if (!add_view_needs(pipeline, draw_key, beside)) return false;
+  if (!reserve(wanted, !decoded, decoded || in_place, beside)) return false;
+  if (!decoded && !decode(wanted, in_place ? stays : nullptr)) return false;
+  if (!carry_out(0, first_end)) return false;
+  if (stays && shows_.pixels == pixels_of(stays))
+    write_decoded_header(shows_.extent, stays);
+  else if (stays)
+    write_decoded(shows_, stays);
+  if (!carry_out(first_end, end)) return false;
+  // What all views begin with stays where it is, and another buffer takes its turns.
+  const PictureView base = shows_;
+  const auto turn = std::find(turns_.begin(), turns_.end(), holds_);
+  PictureBuffer* const lent = turn == turns_.end() ? nullptr : std::exchange(*turn, &buffers_[2]);
+  bool done = true;
+  for (const ViewPlan& view : pipeline.views())
+    for (std::uint32_t i = 0; done && i < view.count; ++i)
+      done = run_view(view.plan, base, order::step_seed(draw_key, view.first + i),
+                      out.row(view.plan.field, index) + view.bytes * i);
+  if (lent) *turn = lent;
+  return done;
+}
+
+bool PictureWorker::add_view_needs(const CompiledPipeline& pipeline, std::uint64_t draw_key,
+                                   Bytes& needs) {
+  MemoryNeeds most;
+  for (const ViewPlan& view : pipeline.views()) {
+    for (std::uint32_t i = 0; i < view.count; ++i) {
+      of_view_.begin(operations_.extent());
+      if (!of_view_.choose(view.plan, 0, view.plan.steps.size(),
+                           order::step_seed(draw_key, view.first + i)))
+        return fail(of_view_.problem());
+      most.add(of_view_.all(), operations_.extent(), true);
+    }
+  }
+  needs = memory::counted_sum(needs, most.sum());
+  return true;
+}
+
+bool PictureWorker::run_view(const PicturePlan& plan, const PictureView& base,
+                             std::uint64_t draw_key, std::byte* out) {
+  shows_ = base;
+  holds_ = nullptr;
+  origin_ = whole(base.extent);
+  operations_.begin(base.extent);
+  if (!operations_.choose(plan, 0, plan.steps.size(), draw_key)) return fail(operations_.problem());
+  const Scaling* const last = operations_.last_scaling();
+  if (!carry_out(0, operations_.all().size() - (last ? 1 : 0))) return false;
+  if (last && is_given_up_ && *is_given_up_) return fail(kGivenUp);
+  finish(plan, last, draw_key, out);
+  return true;
 }
 
 // ---------------------------------------------------------------------------------- masks ----
@@ -210,7 +284,7 @@ bool PictureWorker::show(PictureBuffer& picture) {
 }
 
 PictureBuffer& PictureWorker::other_buffer() {
-  return holds_ == &buffers_[0] ? buffers_[1] : buffers_[0];
+  return holds_ == turns_[0] ? *turns_[1] : *turns_[0];
 }
 
 bool PictureWorker::carry_out(const Scaling& scaling) {

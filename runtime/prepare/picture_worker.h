@@ -3,6 +3,7 @@
 // memory that it takes is known, and granted or not, before any of it is taken.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <span>
@@ -44,6 +45,10 @@ class PictureWorker {
   bool run(const PicturePlan& plan, std::span<const std::byte> bytes, bool decoded,
            std::uint64_t draw_key, std::byte* out, const Keep* keep, Bytes beside,
            const std::atomic<bool>* is_given_up = nullptr, std::span<const MaskAlong> masks = {});
+  // Writes all views of the picture, to row `index` of their fields.
+  bool run_views(const CompiledPipeline& pipeline, std::span<const std::byte> bytes, bool decoded,
+                 std::uint64_t draw_key, const batch::BlockWriter& out, std::uint32_t index,
+                 const Keep* keep, Bytes beside, const std::atomic<bool>* is_given_up);
   // What the last run() has done to the picture, and the size that the picture had before.
   std::span<const Operation> done() const { return operations_.all(); }
   Extent2 stored_extent() const { return stored_extent_; }
@@ -58,6 +63,12 @@ class PictureWorker {
  private:
   bool open(std::span<const std::byte> bytes, const DecodeLimits& limits);
   bool reserve(const Box& wanted, bool decode, bool in_foreign, Bytes beside);
+  // Begins with the picture as it was read. `kept`: the size of the decoded form, where it is kept.
+  bool begin(const PicturePlan& plan, std::span<const std::byte> bytes, bool decoded,
+             std::uint64_t draw_key, bool keep, Extent2& kept);
+  bool add_view_needs(const CompiledPipeline& pipeline, std::uint64_t draw_key, Bytes& needs);
+  bool run_view(const PicturePlan& plan, const PictureView& base, std::uint64_t draw_key,
+                std::byte* out);
   // Decodes into `memory`, if given, which has room for all of the picture.
   bool decode(const Box& wanted, std::byte* memory);
   // What a mask takes, whose header it reads.
@@ -92,10 +103,13 @@ class PictureWorker {
   PictureDecoders decoders_;
   Decoder* decoder_ = nullptr;
   Operations operations_;
+  Operations of_view_;
   Extent2 stored_extent_;
   MaskDecoders mask_decoders_;
   std::vector<Operation> of_mask_;
-  PictureBuffer buffers_[2];
+  PictureBuffer buffers_[3];
+  // In which pictures are made by turns; views begin with what the third holds.
+  std::array<PictureBuffer*, 2> turns_ = {&buffers_[0], &buffers_[1]};
   // What there is of the picture: its part `origin_`, in one of the buffers or in foreign memory.
   PictureView shows_;
   Box origin_;

@@ -34,6 +34,14 @@ struct PicturePlan {
   std::optional<PlannedErasing> erasing;
 };
 
+// Several views of one picture: each draws for itself.
+struct ViewPlan {
+  PicturePlan plan;         // of what the pipeline's steps have made
+  std::uint32_t first = 0;  // its index among the views of all fields
+  std::uint32_t count = 0;
+  Bytes bytes = 0;  // of one view
+};
+
 // How a stored field of numbers becomes a field of the batch.
 struct NumbersPlan {
   batch::Field stored;
@@ -79,6 +87,10 @@ class CompiledPipeline final : public Pipeline {
   const batch::BatchSpec& stored() const { return stored_; }
   const std::optional<PicturePlan>& picture() const { return picture_; }
   const std::vector<NumbersPlan>& numbers() const { return numbers_; }
+  // Fields that are views of the picture, which then is no field itself; and the draw key of these
+  // is that of a step with this index.
+  const std::vector<ViewPlan>& views() const { return views_; }
+  std::uint32_t views_draw() const { return views_draw_; }
   // In the order of the batch; the picture is not one of them.
   const std::vector<JointField>& joint() const { return joint_; }
   std::optional<std::size_t> label_field() const { return label_field_; }
@@ -96,6 +108,8 @@ class CompiledPipeline final : public Pipeline {
   batch::BatchSpec stored_;
   std::optional<PicturePlan> picture_;
   std::vector<NumbersPlan> numbers_;
+  std::vector<ViewPlan> views_;
+  std::uint32_t views_draw_ = 0;
   std::vector<JointField> joint_;
   std::optional<std::size_t> label_field_;
   std::optional<Afterwards> afterwards_;

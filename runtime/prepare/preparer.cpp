@@ -76,11 +76,23 @@ class WorkerPreparer final : public Preparer {
       if (!part) return fail("it holds no picture");
       bytes = part->bytes;
     }
+    return run_picture(pipeline, input, bytes, out, index, keep_decoded, beside(pipeline, input),
+                       {});
+  }
+
+  bool run_picture(const CompiledPipeline& pipeline, const Input& input,
+                   std::span<const std::byte> bytes, const batch::BlockWriter& out,
+                   std::uint32_t index, const KeepDecoded* keep_decoded, Bytes beside,
+                   std::span<const MaskAlong> masks) {
+    if (!pipeline.views().empty())
+      return pictures_.run_views(pipeline, bytes, input.decoded, input.draw_key, out, index,
+                                 keep_decoded, beside, input.is_given_up) ||
+             fail(pictures_.problem());
     const PicturePlan& plan = *pipeline.picture();
     std::byte* row =
         pipeline.afterwards() ? before_plugins(pipeline).row(0, 0) : out.row(plan.field, index);
-    return pictures_.run(plan, bytes, input.decoded, input.draw_key, row, keep_decoded,
-                         beside(pipeline, input), input.is_given_up) ||
+    return pictures_.run(plan, bytes, input.decoded, input.draw_key, row, keep_decoded, beside,
+                         input.is_given_up, masks) ||
            fail(pictures_.problem());
   }
 
@@ -98,12 +110,9 @@ class WorkerPreparer final : public Preparer {
       const bool is_whole = kind == sources::RecordKind::whole;
       const sources::Part* const part = is_whole ? nullptr : picture_part(pipeline);
       if (!is_whole && !part) return fail("it holds no picture");
-      const PicturePlan& plan = *pipeline.picture();
-      std::byte* const row =
-          pipeline.afterwards() ? before_plugins(pipeline).row(0, 0) : out.row(plan.field, index);
-      if (!pictures_.run(plan, is_whole ? input.bytes : part->bytes, false, input.draw_key, row,
-                         nullptr, besides, input.is_given_up, joint_.masks()))
-        return fail(pictures_.problem());
+      if (!run_picture(pipeline, input, is_whole ? input.bytes : part->bytes, out, index, nullptr,
+                       besides, joint_.masks()))
+        return false;
     } else if (!scratch_.take(besides)) {
       return fail(scratch_.problem());
     }

@@ -157,4 +157,14 @@ FieldEntry read_field(config::ConfigSection& section) {
   return field;
 }
 
+ViewEntry read_view(config::ConfigSection& section) {
+  section.require("field", "what the batch calls these views");
+  section.require("count", "how many views it has, as 2");
+  section.require("steps", "what is done to each view");
+  ViewEntry view;
+  view.name = section.filled_text("field", "", "write what the batch calls these views");
+  view.count = static_cast<std::uint32_t>(section.integer("count", 1, 1, 1 << 16));
+  return view;
+}
+
 }  // namespace batchflow::prepare

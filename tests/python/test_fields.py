@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 import unittest
+from pathlib import Path
 
 import batchflow
 from support import DAEMON, HERE, Daemon, Folder, needs
@@ -175,6 +176,32 @@ class Fields(Folder):
                       refusal([FIELDS[0], {**FIELDS[2], "steps": [{"step": "tokens", "length": 3}]}]))
         self.assertIn("pictures would have different sizes", refusal(FIELDS, STEPS[:1]))
 
+    def test_views_of_one_picture(self):
+        self.serve([members(i) for i in range(20)])
+        crop = {"step": "random_resized_crop", "interpolation": "nearest"}
+        views = [{"field": "global", "count": 2, "steps": [{**crop, "size": 24, "scale": [0.5, 1]}]},
+                 {"field": "local", "count": 6, "steps": [{**crop, "size": 8, "scale": [0.05, 0.2]}]}]
+        fields = [{"field": "image", "kind": "picture", "from": "png"},
+                  {"field": "caption", "kind": "bytes", "from": "txt"}]
+        pipeline = batchflow.Pipeline(STEPS[:1], fields=fields, views=views)
+        loader = batchflow.DataLoader("shards", 10, True, pipeline=pipeline, output="numpy",
+                                      service=self.daemon.socket)
+        seen = []
+        for batch in loader:
+            self.assertEqual(batch.names, ("global", "local", "caption"))
+            self.assertEqual(batch["global"].shape, (10, 2, 24, 24, 3))
+            self.assertEqual(batch["local"].shape, (10, 6, 8, 8, 3))
+            keys = batch.sample_keys.tolist()
+            seen += keys
+            for key, large, small, text in zip(keys, batch["global"], batch["local"], batch["caption"]):
+                self.assertEqual(bytes(text).decode(), f"sample {key}")
+                self.assertTrue((large[..., 2] == key).all() and (small[..., 2] == key).all())
+                # Large views show more of the picture than small ones, and no two views the same.
+                shown = [int(view[0, -1, 0]) - int(view[0, 0, 0]) for view in [*large, *small]]
+                self.assertGreater(min(shown[:2]), 20)
+                self.assertEqual(len({view.tobytes() for view in small}), 6)
+        self.assertEqual(sorted(seen), list(range(20)))
+
     def test_the_example_of_the_page(self):
         blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
         self.assertEqual(len(blocks), 1)
@@ -185,12 +212,15 @@ class Fields(Folder):
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.assertEqual(done.returncode, 0, done.stdout.decode())
 
-    def test_the_pipeline_of_the_page_as_a_file(self):
-        text = re.search(r"^```yaml\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE).group(1)
-        file = self.folder / "segment.yaml"
-        file.write_text(text)
+    def test_the_pipelines_of_the_page_as_files(self):
+        texts = re.findall(r"^```yaml\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+        self.assertEqual(len(texts), 2)
+        files = []
+        for i, text in enumerate(texts):
+            files.append(str(self.folder / f"{i}.yaml"))
+            Path(files[-1]).write_text(text)
         config = self.folder / "node.yaml"
-        config.write_text(f"open_datasets: true\npipelines: [{file}]\n")
+        config.write_text(f"open_datasets: true\npipelines: [{', '.join(files)}]\n")
         done = subprocess.run([DAEMON, "--check", str(config)], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=60)
         self.assertEqual(done.returncode, 0, done.stdout.decode())
@@ -198,7 +228,7 @@ class Fields(Folder):
         code = re.search(r"^pipeline = (.*?\]\))$", PAGE.read_text(), re.DOTALL | re.MULTILINE).group(1)
         exec(f"pipeline = {code}", {"batchflow": batchflow}, namespace)
         namespace["pipeline"].name = "segment"
-        self.assertEqual(re.sub(r"\s|\"", "", namespace["pipeline"].yaml()), re.sub(r"\s", "", text))
+        self.assertEqual(re.sub(r"\s|\"", "", namespace["pipeline"].yaml()), re.sub(r"\s", "", texts[0]))
 
 
 if __name__ == "__main__":
