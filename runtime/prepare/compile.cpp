@@ -9,6 +9,7 @@
 #include "runtime/prepare/numbers.h"
 #include "runtime/prepare/picture_kinds.h"
 #include "runtime/prepare/plan.h"
+#include "runtime/prepare/plan_fields.h"
 #include "runtime/prepare/plugin_step.h"
 #include "runtime/prepare/sample_scratch.h"
 #include "runtime/sources/file_kinds.h"
@@ -196,10 +197,10 @@ class PipelineCompiler {
       section.refuse("field", fmt::format("two fields are called '{}'", entry.name),
                      "write another name");
     add_text(entry.text);
-    check_parts(section, entry);
+    check_parts(section, dataset_, entry);
     if (entry.kind == FieldKind::picture) return add_picture_field(section, entry);
     field.numbers.field = out_->spec_.fields.size();
-    field.numbers.stored = planned(section, field);
+    field.numbers.stored = planned_field(section, dataset_, entry, field.row);
     out_->spec_.fields.push_back(field.numbers.stored);
     if (entry.optional && !field.numbers.stored.ragged)
       section.refuse("optional",
@@ -224,104 +225,6 @@ class PipelineCompiler {
     if (!out_->views_.empty()) return;  // they stand in its place
     picture_field_ = out_->spec_.fields.size();
     out_->spec_.fields.push_back({entry.name, batch::ElementType::u8, {}, false});
-  }
-
-  void check_parts(config::ConfigSection& section, const FieldEntry& entry) const {
-    if (entry.columns.empty()) return check_part(section, entry, entry.part);
-    for (const std::string& column : entry.columns) check_part(section, entry, column);
-  }
-
-  void check_part(config::ConfigSection& section, const FieldEntry& entry,
-                  const std::string& name) const {
-    const batch::BatchSpec stored = stored_fields();
-    if (name.empty() || stored.fields.empty()) return;
-    const batch::Field* const part = stored.find(name);
-    if (!part) refuse_part(section, section.has("from") ? "from" : "field", name);
-    const bool needs_bytes = entry.kind == FieldKind::picture || entry.kind == FieldKind::mask ||
-                             entry.kind == FieldKind::bytes ||
-                             entry.stored.form != StoredForm::plain;
-    if (needs_bytes && part->type != batch::ElementType::u8)
-      section.refuse("kind",
-                     fmt::format("field '{}' is read from bytes, and '{}' holds {}", entry.name,
-                                 name, batch::element_name(part->type)),
-                     "write kind: numbers");
-    if (!needs_bytes && dataset_.kind() == sources::RecordKind::tar)
-      section.refuse(section.has("from") ? "from" : "field",
-                     fmt::format("field '{}' is numbers, and nothing says how '{}' holds them",
-                                 entry.name, name),
-                     "write stored: npy or stored: json");
-  }
-
-  // The field as it is once it has been read: as the batch has it, but for its own steps.
-  batch::Field planned(config::ConfigSection& section, JointField& field) const {
-    const FieldEntry& entry = field.entry;
-    const batch::BatchSpec all = stored_fields();
-    const batch::Field* const part = all.find(entry.part);
-    const bool plain = entry.stored.form == StoredForm::plain;
-    batch::Field made{entry.name, batch::ElementType::u8, {}, true};
-    switch (entry.kind) {
-      case FieldKind::picture:
-        break;
-      case FieldKind::mask:
-        made.ragged = false;  // its shape is that of the picture, once that is known
-        return made;
-      case FieldKind::bytes:
-        break;
-      case FieldKind::boxes:
-      case FieldKind::points:
-        made.type = batch::ElementType::f32;
-        made.ragged = entry.ragged.value_or(true);
-        field.row = entry.kind == FieldKind::boxes
-                        ? std::vector<std::uint64_t>{4}
-                        : entry.shape.value_or(std::vector<std::uint64_t>{2});
-        if (!entry.columns.empty() && entry.shape)
-          section.refuse("shape", fmt::format("field '{}' is read from x and y", entry.name),
-                         "leave it out");
-        if (field.row.back() < 2)
-          section.refuse("shape", fmt::format("points of field '{}' have x and y", entry.name),
-                         "write shape: [2], or [17, 3] for 17 points with a third number each");
-        break;
-      case FieldKind::numbers:
-        if (plain && part && !entry.type && !entry.shape && !entry.ragged &&
-            entry.rows_of.empty()) {
-          made = *part;
-          made.name = entry.name;
-          field.row.assign(part->shape.begin() + (part->ragged ? 1 : 0), part->shape.end());
-          if (made.ragged && entry.rows_most > 0) made.shape[0] = entry.rows_most;
-          return made;
-        }
-        if (!entry.type && !(plain && part))
-          section.refuse("type", fmt::format("field '{}' needs a type", entry.name),
-                         "write one, as i64 or f32");
-        made.type = entry.type ? *entry.type : part->type;
-        made.ragged = entry.ragged.value_or(!entry.rows_of.empty());
-        field.row = entry.shape.value_or(std::vector<std::uint64_t>{});
-    }
-    if (entry.kind != FieldKind::bytes && plain && part && !converts(part->type, made.type))
-      section.refuse(
-          "type",
-          fmt::format("field '{}' is {}, and '{}' holds {}", entry.name,
-                      batch::element_name(made.type), entry.part, batch::element_name(part->type)),
-          fmt::format("write {}", batch::element_name(part->type)));
-    made.shape = field.row;
-    if (made.ragged) made.shape.insert(made.shape.begin(), rows_most(entry, part, field.row));
-    return made;
-  }
-
-  // How many rows a sample has at most.
-  std::uint64_t rows_most(const FieldEntry& entry, const batch::Field* part,
-                          const std::vector<std::uint64_t>& row) const {
-    if (entry.rows_most > 0) return entry.rows_most;
-    const std::uint64_t elements =
-        !part ? dataset_.sums().largest
-              : part->row_bytes() * part->rows_most() / batch::element_bytes(part->type);
-    std::uint64_t each = 1;
-    if (entry.columns.empty())
-      for (const std::uint64_t size : row) each = memory::counted_product(each, size);
-    // A number of JSON takes two bytes at least.
-    const bool is_json_number =
-        entry.stored.form == StoredForm::json && entry.kind != FieldKind::bytes;
-    return std::max<std::uint64_t>(1, (is_json_number ? elements / 2 + 1 : elements) / each);
   }
 
   void find_rows_of(JointField& field) const {
@@ -748,22 +651,7 @@ class PipelineCompiler {
       if (out_->part_.empty() ? name != sources::kLabelField : name == out_->part_)
         return {out_->numbers_[i], out_->spec_.fields[i]};
     }
-    refuse_part(section, "step");
-  }
-
-  [[noreturn]] void refuse_part(config::ConfigSection& section, std::string_view key) const {
-    refuse_part(section, key, out_->part_);
-  }
-  [[noreturn]] void refuse_part(config::ConfigSection& section, std::string_view key,
-                                const std::string& part) const {
-    std::string has;
-    for (const batch::Field& field : stored_fields().fields)
-      has += fmt::format("{}'{}'", has.empty() ? "" : ", ", field.name);
-    section.refuse(key,
-                   part.empty()
-                       ? fmt::format("dataset '{}' has no field but label", dataset_.name())
-                       : fmt::format("dataset '{}' has no field '{}'", dataset_.name(), part),
-                   fmt::format("its samples have {}", has));
+    refuse_part(section, "step", dataset_, out_->part_);
   }
 
   bool has_parts() const {
@@ -771,18 +659,12 @@ class PipelineCompiler {
            dataset_.kind() == sources::RecordKind::example;
   }
 
-  // The fields of a sample as it is stored.
-  batch::BatchSpec stored_fields() const {
-    if (dataset_.kind() != sources::RecordKind::whole) return dataset_.stored_fields();
-    return {{{"bytes", batch::ElementType::u8, {dataset_.sums().largest}, true}}};
-  }
-
   // Plans the stored fields that become fields of the batch. If a part is named, it is the only
   // one. Otherwise `label` replaces the part that it was read from.
   void plan_numbers() {
     if (!out_->numbers_.empty()) return;
     batch::BatchSpec& spec = out_->spec_;
-    spec = stored_fields();
+    spec = stored_fields(dataset_);
     const std::string& part = out_->part_;
     if (spec.fields.empty()) {
       if (part.empty())
@@ -790,7 +672,7 @@ class PipelineCompiler {
                         "write field: NAME, or decode a picture; the log says why");
       spec.fields = {{part, batch::ElementType::u8, {dataset_.sums().largest}, true}};
     } else if (!part.empty() && !spec.find(part)) {
-      refuse_part(section_, "field");
+      refuse_part(section_, "field", dataset_, out_->part_);
     } else if (has_parts()) {
       std::erase_if(spec.fields, [&](const batch::Field& field) {
         return part.empty() ? has_labels_ && sources::is_label_part(dataset_.kind(), field.name)
