@@ -163,6 +163,38 @@ class Fields(Folder):
         self.assertIn("field 'caption' has 33 rows of 1 bytes, and may have 32", log)
         self.assertIn("field 'labels': it is no JSON", log)
 
+    def test_members_that_stand_apart_are_samples_that_lack_fields(self):
+        samples = [members(i) for i in range(self.SAMPLES)]
+        shards = self.folder / "shards"
+        shards.mkdir()
+        tar_of(shards / "part-000000.tar", samples)
+        with tarfile.open(shards / "part-000001.tar", "w") as tar:
+            for name, part in [("a", 0), ("b", 0), ("a", 1), ("b", 1)]:
+                info = tarfile.TarInfo(f"{name}.{samples[0][part][0]}")
+                info.size = len(samples[0][part][1])
+                tar.addfile(info, io.BytesIO(samples[0][part][1]))
+        self.daemon = Daemon(self.folder, "--dataset", f"shards={shards}")
+        self.addCleanup(self.daemon.kill)
+        lost = [key for batch in self.loader() for key, mark in
+                zip(batch.wanted_keys.tolist(), batch.marks.tolist()) if mark & 2]
+        self.assertEqual(lost, list(range(self.SAMPLES, self.SAMPLES + 4)))
+
+    def test_a_caption_of_2_gb_is_refused_with_numbers(self):
+        with open(self.folder / "large.tar", "wb") as tar:
+            for ending, content in members(0):
+                info = tarfile.TarInfo(f"0.{ending}")
+                info.size = 2 << 30 if ending == "txt" else len(content)
+                tar.write(info.tobuf(tarfile.USTAR_FORMAT))
+                if ending == "txt":
+                    tar.seek(info.size, os.SEEK_CUR)  # a hole, which takes no room
+                else:
+                    tar.write(content + bytes(-len(content) % 512))
+            tar.write(bytes(1024))
+        self.daemon = Daemon(self.folder, "--dataset", f"shards={self.folder / 'large.tar'}")
+        self.addCleanup(self.daemon.kill)
+        with self.assertRaisesRegex(batchflow.RefusedError, r"it needs 20\d\d.\d MiB of memory"):
+            next(iter(self.loader(batch_size=1)))
+
     def test_what_cannot_be_is_refused_when_the_job_joins(self):
         self.serve([members(i) for i in range(8)])
 
