@@ -5,12 +5,10 @@
 #include <utility>
 
 #include "core/base/random.h"
-#include "runtime/prepare/mask.h"
 #include "runtime/prepare/numbers.h"
 #include "runtime/prepare/picture_kinds.h"
-#include "runtime/prepare/plan.h"
+#include "runtime/prepare/pipeline_compiler.h"
 #include "runtime/prepare/plan_fields.h"
-#include "runtime/prepare/plugin_step.h"
 #include "runtime/prepare/sample_scratch.h"
 #include "runtime/sources/file_kinds.h"
 #include "runtime/sources/record.h"
@@ -28,7 +26,6 @@ constexpr Bytes kGrowth = 5;
 // What a pipeline may take of a worker's time for one sample, as the memory of each step is
 // bounded.
 constexpr std::size_t kStepsMost = 64;
-constexpr std::uint32_t kViewsMost = 64;
 
 Digest digest_of(std::string_view text, Digest before) {
   Digest digest = hash(before, text.size());
@@ -59,6 +56,8 @@ bool has_labels(const sources::SampleIndex& dataset) {
   return dataset.sums().labelled > dataset.samples() / 2;
 }
 
+}  // namespace
+
 bool is_plugin(config::ConfigSection& step) {
   return step.has("plugin") || step.has("python");
 }
@@ -70,682 +69,339 @@ void check_count(config::ConfigSection& step, std::size_t before) {
       fmt::format("write at most {} steps, so that no sample takes a worker for long", kStepsMost));
 }
 
-}  // namespace
+PipelineCompiler::PipelineCompiler(config::ConfigSection& section,
+                                   const sources::SampleIndex& dataset, const Plugins* plugins,
+                                   const memory::ScratchLimits& scratch)
+    : section_(section),
+      dataset_(dataset),
+      plugins_(plugins),
+      scratch_(scratch),
+      has_labels_(has_labels(dataset)),
+      out_(std::make_unique<CompiledPipeline>()) {}
 
-class PipelineCompiler {
- public:
-  // `plugins`, if there may be any: the pipeline as it is written, and how plugins are run.
-  struct Plugins {
-    const config::ConfigNode& pipeline;
-    const step::StepSettings& settings;
-  };
-  PipelineCompiler(config::ConfigSection& section, const sources::SampleIndex& dataset,
-                   const Plugins* plugins, const memory::ScratchLimits& scratch)
-      : section_(section),
-        dataset_(dataset),
-        plugins_(plugins),
-        scratch_(scratch),
-        has_labels_(has_labels(dataset)),
-        out_(std::make_unique<CompiledPipeline>()) {}
+void PipelineCompiler::take_kind(config::ConfigSection& section, const PipelineStep& step,
+                                 std::uint32_t index) {
+  std::visit([&](const auto& kind) { take(section, step, index, kind); }, step.kind);
+}
 
-  std::unique_ptr<Pipeline> run() {
-    check_head(section_);
-    out_->name_ = section_.text("name", "");
-    out_->kind_ = dataset_.kind();
-    out_->stored_ = dataset_.stored_fields();
-    out_->part_ = section_.text("field", "");
-    if (!out_->part_.empty()) add_text("field " + out_->part_);
-    if (section_.has("views")) name_views();
-    if (section_.has("fields")) add_fields();
-    section_.sections("steps", [this](config::ConfigSection& step) { add(step); });
-    if (!out_->views_.empty())
-      add_views();
-    else if (out_->picture_)
-      end_picture();
-    else if (!has_fields_)
-      plan_numbers();
-    if (has_fields_) end_fields();
-    if (out_->afterwards_) end_plugins();
-    if (out_->spec_.find(sources::kLabelField) == nullptr && has_labels_) {
-      out_->label_field_ = out_->spec_.fields.size();
-      out_->spec_.fields.push_back(
-          {std::string(sources::kLabelField), batch::ElementType::i64, {}, false});
-    }
-    if (const std::string problem = out_->spec_.problem(); !problem.empty())
-      section_.refuse("steps", problem, "make the samples smaller, or their names differ");
-    end_info();
-    return std::move(out_);
-  }
-
- private:
-  // Adds a line to the text, and to its digest.
-  void add_text(std::string_view line) {
-    if (!out_->text_.empty()) out_->text_ += '\n';
-    out_->text_ += line;
-    out_->info_.hash = digest_of(line, out_->info_.hash);
-  }
-
-  void add(config::ConfigSection& section) {
-    check_count(section, all_steps_);
-    if (is_plugin(section)) return add_plugin(section);
-    const PipelineStep step = read_step(section);
-    check_count(section, all_steps_ + count_steps(step.kind) - 1);
-    add(section, step);
-  }
-
-  void add(config::ConfigSection& section, const PipelineStep& step) {
-    check_stage(section, step);
-    if (!out_->views_.empty()) check_beside_views(section, step);
-    const std::uint32_t index = steps_++;
-    all_steps_ += count_steps(step.kind);
-    last_ = step.name;
-    last_stage_ = step.stage;
-    add_text(step.text);
-    if (step.random) out_->info_.has_random = true;
-    std::visit([&](const auto& kind) { take(section, step, index, kind); }, step.kind);
-    if (step.stage <= StepStage::picture && !out_->info_.has_random && !view_field_) {
-      out_->info_.prefix_hash = out_->info_.hash;
-      out_->picture_->kept = out_->picture_->steps.size();
-      kept_extent_ = extent_;
-    }
-    if (step.stage == StepStage::plugin && !out_->picture_ && !out_->info_.has_random) {
-      out_->info_.prefix_hash = out_->info_.hash;
-      out_->afterwards_->kept = out_->afterwards_->steps.size();
-    }
-  }
-
-  void check_stage(config::ConfigSection& section, const PipelineStep& step) {
-    const bool of_pictures = step.stage == StepStage::picture ||
-                             step.stage == StepStage::normalise || step.stage == StepStage::erase ||
-                             step.stage == StepStage::layout;
-    if (of_pictures && !out_->picture_)
-      section.refuse("step",
-                     fmt::format("'{}' works on pictures, and there is none yet", step.name),
-                     "write {step: decode} before it");
-    if (!of_pictures && step.stage != StepStage::cast && step.stage != StepStage::decode &&
-        step.stage != StepStage::plugin && out_->picture_)
-      section.refuse("step", fmt::format("'{}' does not work on pictures", step.name),
-                     "leave it or {step: decode} out");
-    if (steps_ == 0) return;
-    if (step.stage == last_stage_ && step.stage != StepStage::picture &&
-        step.stage != StepStage::plugin)
-      section.refuse("step", fmt::format("'{}' stands twice", step.name), "leave one out");
-    if (step.stage < last_stage_)
-      section.refuse("step", fmt::format("'{}' cannot come after '{}'", step.name, last_),
-                     "write it before; the order is decode, what changes pictures, normalise, "
-                     "random_erasing, tokens, cast, layout, reshape, plugins");
-  }
-
-  // ---------------------------------------------------------------------------- fields ----
-
-  void add_fields() {
-    has_fields_ = true;
-    if (!out_->part_.empty())
-      section_.refuse("field", "it stands beside 'fields'", "write it as an entry of fields");
-    section_.sections("fields", [this](config::ConfigSection& field) { add_field(field); });
-    if (out_->spec_.fields.empty() && !names_picture_)
-      section_.refuse("fields", "it is empty",
-                      "write [{field: image, kind: picture}], or leave it out");
-    for (JointField& field : out_->joint_) find_rows_of(field);
-  }
-
-  void add_field(config::ConfigSection& section) {
-    JointField field;
-    field.entry = read_field(section);
-    const FieldEntry& entry = field.entry;
-    if (out_->spec_.find(entry.name))
-      section.refuse("field", fmt::format("two fields are called '{}'", entry.name),
-                     "write another name");
-    add_text(entry.text);
-    check_parts(section, dataset_, entry);
-    if (entry.kind == FieldKind::picture) return add_picture_field(section, entry);
-    field.numbers.field = out_->spec_.fields.size();
-    field.numbers.stored = planned_field(section, dataset_, entry, field.row);
-    out_->spec_.fields.push_back(field.numbers.stored);
-    if (entry.optional && !field.numbers.stored.ragged)
-      section.refuse("optional",
-                     fmt::format("field '{}' has as many rows in each sample", entry.name),
-                     "leave it out, or write ragged: true");
-    out_->joint_.push_back(std::move(field));
-    own_ = &out_->joint_.back();
-    own_stage_ = StepStage::decode;
-    section.sections("steps", [this](config::ConfigSection& step) { add_own(step); });
-    own_ = nullptr;
-  }
-
-  void add_picture_field(config::ConfigSection& section, const FieldEntry& entry) {
-    if (names_picture_)
-      section.refuse("kind", fmt::format("field '{}' is a second picture", entry.name),
-                     "write one picture, which the steps are for");
-    if (section.has("steps"))
-      section.refuse("steps", fmt::format("field '{}' is the picture", entry.name),
-                     "write its steps into the steps of the pipeline");
-    out_->part_ = entry.part;
-    names_picture_ = true;
-    if (!out_->views_.empty()) return;  // they stand in its place
-    picture_field_ = out_->spec_.fields.size();
-    out_->spec_.fields.push_back({entry.name, batch::ElementType::u8, {}, false});
-  }
-
-  void find_rows_of(JointField& field) const {
-    const std::string& boxes = field.entry.rows_of;
-    if (boxes.empty()) return;
-    const std::vector<JointField>& all = out_->joint_;
-    const auto found = std::find_if(all.begin(), all.end(), [&](const JointField& other) {
-      return other.entry.name == boxes && other.entry.kind == FieldKind::boxes;
-    });
-    if (found == all.end() || !field.numbers.stored.ragged)
-      section_.refuse(
-          "fields",
-          found == all.end()
-              ? fmt::format("the rows of field '{}' belong to '{}', which is no field of boxes",
-                            field.entry.name, boxes)
-              : fmt::format("field '{}' has one row, and '{}' any number of them", field.entry.name,
-                            boxes),
-          found == all.end() ? "write rows_of: and the name of one" : "write ragged: true");
-    field.rows_of = static_cast<std::size_t>(found - all.begin());
-  }
-
-  // A step of one field alone.
-  void add_own(config::ConfigSection& section) {
-    const std::string_view kind = kind_name(own_->entry.kind);
-    const bool is_plain =
-        own_->entry.kind == FieldKind::numbers || own_->entry.kind == FieldKind::bytes;
-    const std::string_view may = is_plain ? "tokens, cast and reshape" : "cast";
-    check_count(section, all_steps_);
-    if (is_plugin(section))
-      section.refuse(section.has("plugin") ? "plugin" : "python",
-                     fmt::format("field '{}' is of kind {}", own_->entry.name, kind),
-                     fmt::format("write {} there", may));
-    const PipelineStep step = read_step(section);
-    const bool fits =
-        step.stage == StepStage::cast ||
-        (is_plain && (step.stage == StepStage::tokens || step.stage == StepStage::reshape));
-    if (!fits)
-      section.refuse("step",
-                     fmt::format("'{}' does not work on field '{}', which is of kind {}", step.name,
-                                 own_->entry.name, kind),
-                     fmt::format("write {} there; steps that change the picture stand in the steps "
-                                 "of the pipeline",
-                                 may));
-    if (step.stage <= own_stage_)
-      section.refuse("step", fmt::format("'{}' stands twice, or too late", step.name),
-                     "write tokens, cast, reshape, each once");
-    own_stage_ = step.stage;
-    ++all_steps_;
-    add_text("of field " + step.text);
-    if (own_->entry.kind == FieldKind::mask) {
-      const batch::ElementType to = std::get<Cast>(step.kind).type;
-      if (!is_mask_type(to))
-        section.refuse("to",
-                       fmt::format("field '{}' is a mask, which is never {}", own_->entry.name,
-                                   batch::element_name(to)),
-                       "write u8, i8, u16, i16, i32, i64 or f32");
-      out_->spec_.fields[own_->numbers.field].type = to;
-      return;
-    }
-    std::visit([&](const auto& made) { take(section, step, 0, made); }, step.kind);
-  }
-
-  void end_fields() {
-    const bool follows =
-        std::any_of(out_->joint_.begin(), out_->joint_.end(),
-                    [](const auto& field) { return follows_picture(field.entry.kind); });
-    if (picture_field_ && !out_->picture_)
-      section_.refuse("steps",
-                      fmt::format("field '{}' is a picture, and none is decoded",
-                                  out_->spec_.fields[*picture_field_].name),
-                      "write {step: decode} first");
-    if (follows && !out_->views_.empty())
-      section_.refuse("views", "masks, boxes and points go along with one picture, not with views",
-                      "leave these fields out");
-    if (follows && !picture_field_)
-      section_.refuse("fields",
-                      "masks, boxes and points go along with a picture, and there is none",
-                      "write {field: image, kind: picture}");
-    for (const JointField& field : out_->joint_)
-      if (field.entry.kind == FieldKind::mask)
-        out_->spec_.fields[field.numbers.field].shape = {
-            static_cast<std::uint64_t>(extent_->height),
-            static_cast<std::uint64_t>(extent_->width)};
-    // The decoded form has nothing but the picture.
-    if (out_->joint_.empty()) return;
-    out_->info_.prefix_hash = 0;
-    if (out_->picture_) out_->picture_->kept = 0;
-  }
-
-  // ----------------------------------------------------------------------------- views ----
-
-  // Their fields stand first in the batch. Their steps are read once those before them are known.
-  void name_views() {
-    section_.sections("views", [this](config::ConfigSection& view) {
-      const ViewEntry entry = read_view(view);
-      if (out_->spec_.find(entry.name))
-        view.refuse("field", fmt::format("two fields are called '{}'", entry.name),
-                    "write another name");
-      ViewPlan plan;
-      plan.first = all_views_;
-      plan.count = entry.count;
-      plan.plan.field = out_->spec_.fields.size();
-      all_views_ += entry.count;
-      if (all_views_ > kViewsMost)
-        view.refuse("count", fmt::format("{} views of a picture", all_views_),
-                    fmt::format("write at most {} in all", kViewsMost));
-      out_->views_.push_back(plan);
-      out_->spec_.fields.push_back({entry.name, batch::ElementType::u8, {}, false});
-    });
-    if (out_->views_.empty())
-      section_.refuse("views", "it is empty", "write [{field: global, count: 2, steps: [...]}]");
-  }
-
-  void add_views() {
-    if (!out_->picture_)
-      section_.refuse("views", "they are of a picture, and none is decoded",
-                      "write {step: decode} first");
-    const PicturePlan before = *out_->picture_;
-    const std::optional<Extent2> extent = extent_;
-    out_->views_draw_ = steps_;
-    std::size_t at = 0;
-    section_.sections("views", [&](config::ConfigSection& section) {
-      ViewPlan& view = out_->views_[at++];
-      batch::Field& field = out_->spec_.fields[view.plan.field];
-      read_view(section);
-      add_text(fmt::format("view {}/1 count={}", field.name, view.count));
-      out_->picture_.emplace().limits = before.limits;
-      view_field_ = view.plan.field;
-      extent_ = extent;
-      normalisation_.reset();
-      cast_.reset();
-      planes_ = false;
-      steps_ = 0;
-      last_stage_ = StepStage::picture;
-      section.sections("steps", [this](config::ConfigSection& step) { add(step); });
-      end_picture();
-      view.plan = std::move(*out_->picture_);
-      view.bytes = field.row_bytes();
-      field.shape.insert(field.shape.begin(), view.count);
-    });
-    view_field_.reset();
-    out_->picture_ = before;
-  }
-
-  void check_beside_views(config::ConfigSection& section, const PipelineStep& step) const {
-    if (view_field_ && step.stage == StepStage::decode)
-      section.refuse("step", "'decode' stands in a view",
-                     "write it into the steps of the pipeline");
-    if (!view_field_ && step.stage > StepStage::picture)
-      section.refuse(section.has("step")     ? "step"
-                     : section.has("plugin") ? "plugin"
-                                             : "python",
-                     fmt::format("'{}' stands before the views", step.name),
-                     "write it into the steps of each view");
-  }
-
-  // --------------------------------------------------------------------------- plugins ----
-
-  void add_plugin(config::ConfigSection& section) {
-    if (view_field_)
-      section.refuse(section.has("plugin") ? "plugin" : "python", "it stands in a view",
-                     "write it into the steps of the pipeline");
-    if (section.has("step"))
-      section.refuse(
-          "step", fmt::format("it stands beside '{}'", section.has("plugin") ? "plugin" : "python"),
-          "leave one of them out");
-    if (section.has("plugin") && section.has("python"))
-      section.refuse("python", "it stands beside 'plugin'", "leave one of them out");
-    if (!plugins_)
-      section.refuse("plugin", "plugins run in worker processes of the service, and here is none",
-                     "name this pipeline to batchflowd");
-    const config::ConfigNode& steps = *plugins_->pipeline.find("steps");
-    const std::shared_ptr<step::StepPlugin> plugin = open_plugin(
-        section, steps.kind == config::ConfigNode::Kind::list ? steps.list.at(steps_) : steps,
-        plugin_input(section), plugins_->settings);
-    const step::StepDeclaration& declared = plugin->declared();
-    out_->plugins_.push_back(plugin);
-    PipelineStep step;
-    step.name = declared.name;
-    step.random = declared.random;
-    step.text = plugin->text();
-    const bool of_pictures = out_->picture_ && last_stage_ <= StepStage::picture;
-    if (const auto made = of_pictures ? picture_by(section, plugin) : std::nullopt) {
-      step.kind = *made;
-    } else {
-      check_output(section, *plugin);
-      step.stage = StepStage::plugin;
-      step.kind = PictureByPlugin{plugin, {}};
-    }
-    add(section, step);
-  }
-
-  // What the steps so far have made.
-  batch::Field plugin_input(config::ConfigSection& section) {
-    if (out_->afterwards_) return out_->plugins_.back()->declared().output;
-    if (!out_->picture_) return worked_on(section).second;
-    if (last_stage_ <= StepStage::picture) {
-      const Extent2 size = extent_.value_or(Extent2{});
-      return {"image",
-              batch::ElementType::u8,
-              {static_cast<std::uint64_t>(size.height), static_cast<std::uint64_t>(size.width),
-               kChannels},
-              false};
-    }
+std::unique_ptr<Pipeline> PipelineCompiler::run() {
+  check_head(section_);
+  out_->name_ = section_.text("name", "");
+  out_->kind_ = dataset_.kind();
+  out_->stored_ = dataset_.stored_fields();
+  out_->part_ = section_.text("field", "");
+  if (!out_->part_.empty()) add_text("field " + out_->part_);
+  if (section_.has("views")) name_views();
+  if (section_.has("fields")) add_fields();
+  section_.sections("steps", [this](config::ConfigSection& step) { add(step); });
+  if (!out_->views_.empty())
+    add_views();
+  else if (out_->picture_)
     end_picture();
-    return out_->spec_.fields[out_->picture_->field];
+  else if (!has_fields_)
+    plan_numbers();
+  if (has_fields_) end_fields();
+  if (out_->afterwards_) end_plugins();
+  if (out_->spec_.find(sources::kLabelField) == nullptr && has_labels_) {
+    out_->label_field_ = out_->spec_.fields.size();
+    out_->spec_.fields.push_back(
+        {std::string(sources::kLabelField), batch::ElementType::i64, {}, false});
   }
+  if (const std::string problem = out_->spec_.problem(); !problem.empty())
+    section_.refuse("steps", problem, "make the samples smaller, or their names differ");
+  end_info();
+  return std::move(out_);
+}
 
-  // The first plugin that makes no picture: what the steps before it make is not a field of the
-  // batch.
-  void take(config::ConfigSection& section, const PipelineStep& step, std::uint32_t index,
-            const PictureByPlugin& kind) {
-    if (step.stage == StepStage::picture) {
-      refuse_beside_followers(section, step.name);
-      if (kind.size.width > 0) extent_ = kind.size;
-      check_extent(section, "plugin", step.name, extent_);
-      out_->picture_->steps.push_back({step.kind, index});
-      return;
-    }
-    if (!out_->afterwards_) {
-      if (out_->picture_) end_picture();
-      Afterwards& made = out_->afterwards_.emplace();
-      made.field = out_->picture_ ? out_->picture_->field : worked_on(section).first.field;
-      made.before = {{out_->spec_.fields[made.field]}};
-    }
-    out_->afterwards_->steps.push_back({kind.plugin, index});
-  }
+void PipelineCompiler::add_text(std::string_view line) {
+  if (!out_->text_.empty()) out_->text_ += '\n';
+  out_->text_ += line;
+  out_->info_.hash = digest_of(line, out_->info_.hash);
+}
 
-  // Nothing says where a plugin moves pixels to.
-  void refuse_beside_followers(config::ConfigSection& section, std::string_view plugin) const {
-    for (const JointField& field : out_->joint_)
-      if (follows_picture(field.entry.kind))
-        section.refuse(section.has("plugin") ? "plugin" : "python",
-                       fmt::format("'{}' makes pictures, and field '{}' cannot go along with it",
-                                   plugin, field.entry.name),
-                       "write a step of the service, or leave that field out");
-  }
+void PipelineCompiler::add(config::ConfigSection& section) {
+  check_count(section, all_steps_);
+  if (is_plugin(section)) return add_plugin(section);
+  const PipelineStep step = read_step(section);
+  check_count(section, all_steps_ + count_steps(step.kind) - 1);
+  add(section, step);
+}
 
-  void end_plugins() {
-    Afterwards& made = *out_->afterwards_;
-    if (const std::string problem = made.before.problem(); !problem.empty())
-      section_.refuse("steps", problem, "make the samples smaller");
-    end_kept(made);
-    made.layout = batch::BlockLayout(made.before, 1);
-    check_scratch(section_, "steps", made.layout.bytes, "what plugins are given of a sample");
-    out_->spec_.fields[made.field] = out_->plugins_.back()->declared().output;
+void PipelineCompiler::add(config::ConfigSection& section, const PipelineStep& step) {
+  check_stage(section, step);
+  if (!out_->views_.empty()) check_beside_views(section, step);
+  const std::uint32_t index = steps_++;
+  all_steps_ += count_steps(step.kind);
+  last_ = step.name;
+  last_stage_ = step.stage;
+  add_text(step.text);
+  if (step.random) out_->info_.has_random = true;
+  take_kind(section, step, index);
+  if (step.stage <= StepStage::picture && !out_->info_.has_random && !view_field_) {
+    out_->info_.prefix_hash = out_->info_.hash;
+    out_->picture_->kept = out_->picture_->steps.size();
+    kept_extent_ = extent_;
   }
+  if (step.stage == StepStage::plugin && !out_->picture_ && !out_->info_.has_random) {
+    out_->info_.prefix_hash = out_->info_.hash;
+    out_->afterwards_->kept = out_->afterwards_->steps.size();
+  }
+}
 
-  // What is kept is one run of bytes of a size that is known. Pictures are kept as they were
-  // decoded.
-  void end_kept(Afterwards& made) {
-    const auto is_fixed = [](const Afterwards::PlannedStep& one) {
-      return !one.plugin->declared().output.ragged;
-    };
-    const auto end = made.steps.begin() + static_cast<std::ptrdiff_t>(made.kept);
-    if (!out_->picture_ && out_->numbers_.size() == 1 &&
-        std::all_of(made.steps.begin(), end, is_fixed))
-      return;
-    made.kept = 0;
-    if (!out_->picture_) out_->info_.prefix_hash = 0;
-  }
+void PipelineCompiler::check_stage(config::ConfigSection& section, const PipelineStep& step) {
+  const bool of_pictures = step.stage == StepStage::picture || step.stage == StepStage::normalise ||
+                           step.stage == StepStage::erase || step.stage == StepStage::layout;
+  if (of_pictures && !out_->picture_)
+    section.refuse("step", fmt::format("'{}' works on pictures, and there is none yet", step.name),
+                   "write {step: decode} before it");
+  if (!of_pictures && step.stage != StepStage::cast && step.stage != StepStage::decode &&
+      step.stage != StepStage::plugin && out_->picture_)
+    section.refuse("step", fmt::format("'{}' does not work on pictures", step.name),
+                   "leave it or {step: decode} out");
+  if (steps_ == 0) return;
+  if (step.stage == last_stage_ && step.stage != StepStage::picture &&
+      step.stage != StepStage::plugin)
+    section.refuse("step", fmt::format("'{}' stands twice", step.name), "leave one out");
+  if (step.stage < last_stage_)
+    section.refuse("step", fmt::format("'{}' cannot come after '{}'", step.name, last_),
+                   "write it before; the order is decode, what changes pictures, normalise, "
+                   "random_erasing, tokens, cast, layout, reshape, plugins");
+}
 
-  // --------------------------------------------------------------------------- the others ----
+void PipelineCompiler::take(config::ConfigSection& section, const PipelineStep&, std::uint32_t,
+                            const Decode& step) {
+  if (dataset_.kind() == sources::RecordKind::rows)
+    section.refuse("step", fmt::format("dataset '{}' holds numbers", dataset_.name()),
+                   "leave decode out");
+  if (sources::none_can_be_decoded(dataset_))
+    section.refuse(
+        "step",
+        fmt::format("'decode' is for pictures in {}, and dataset '{}' holds {}", decoded_kinds(),
+                    dataset_.name(), sources::endings_text(dataset_, true)),
+        "convert them, or name a pipeline without decode, as 'bytes'");
+  if (section.has("pixels_most"))
+    check_scratch(section, "pixels_most",
+                  memory::counted_product(step.limits.pixels_most, kChannels),
+                  "a picture of so many pixels");
+  if (has_fields_ && !names_picture_ && out_->views_.empty())
+    section.refuse("step", "no field is a picture", "write {field: image, kind: picture}");
+  out_->picture_.emplace();
+  out_->picture_->limits = step.limits;
+}
 
-  void take(config::ConfigSection& section, const PipelineStep&, std::uint32_t,
-            const Decode& step) {
-    if (dataset_.kind() == sources::RecordKind::rows)
-      section.refuse("step", fmt::format("dataset '{}' holds numbers", dataset_.name()),
-                     "leave decode out");
-    if (sources::none_can_be_decoded(dataset_))
-      section.refuse(
-          "step",
-          fmt::format("'decode' is for pictures in {}, and dataset '{}' holds {}", decoded_kinds(),
-                      dataset_.name(), sources::endings_text(dataset_, true)),
-          "convert them, or name a pipeline without decode, as 'bytes'");
-    if (section.has("pixels_most"))
-      check_scratch(section, "pixels_most",
-                    memory::counted_product(step.limits.pixels_most, kChannels),
-                    "a picture of so many pixels");
-    if (has_fields_ && !names_picture_ && out_->views_.empty())
-      section.refuse("step", "no field is a picture", "write {field: image, kind: picture}");
-    out_->picture_.emplace();
-    out_->picture_->limits = step.limits;
-  }
-  // Checks what a step makes of every picture, whatever becomes of it later.
-  void check_extent(config::ConfigSection& section, std::string_view key, std::string_view name,
-                    const std::optional<Extent2>& extent) {
-    if (extent)
-      check_scratch(section, key, PictureBuffer::bytes(*extent),
-                    fmt::format("a picture of '{}'", name));
-  }
-  void check_scratch(config::ConfigSection& section, std::string_view key, Bytes bytes,
-                     std::string_view what) const {
-    const Bytes most = scratch_.most();
-    if (bytes > most)
-      section.refuse(key, fmt::format("{} takes {}", what, in_mib(bytes)),
-                     fmt::format("preparing a sample may take {}: write less, or have the service "
-                                 "given more ({})",
-                                 in_mib(most), kScratchSetting));
-  }
-  // Steps that change pictures.
-  template <class Kind>
-  void take(config::ConfigSection& section, const PipelineStep& step, std::uint32_t index,
-            const Kind&) {
-    extent_ = made_by(section, step.name, step.kind, extent_);
-    out_->picture_->steps.push_back({step.kind, index});
-  }
-  // The size that a step makes of pictures of this one, where all have one.
-  std::optional<Extent2> made_by(config::ConfigSection& section, std::string_view name,
-                                 const StepKind& step, const std::optional<Extent2>& before) {
-    std::optional<Extent2> made = before;
-    if (const auto* resize = std::get_if<Resize>(&step)) {
-      made = resize->shorter == 0 ? std::optional(resize->size) : std::nullopt;
-    } else if (const auto* centre = std::get_if<CentreCrop>(&step)) {
-      made = centre->size;
-    } else if (const auto* part = std::get_if<RandomResizedCrop>(&step)) {
-      made = part->size;
-    } else if (const auto* crop = std::get_if<RandomCrop>(&step)) {
-      made = crop->size;
-    } else if (const auto* pad = std::get_if<PadEdges>(&step)) {
-      if (before) made = padded(*before, pad->padding).extent();
-    } else if (const auto* apply = std::get_if<RandomApply>(&step)) {
-      for (const NestedStep& inner : apply->steps)
-        made = made_by(section, inner.name, inner.kind, made);
-      if (apply->probability < 1 && made != before) made.reset();
-      return made;
-    } else if (const auto* choice = std::get_if<RandomChoice>(&step)) {
-      made = made_by(section, choice->steps[0].name, choice->steps[0].kind, before);
-      for (const NestedStep& inner : choice->steps)
-        if (made_by(section, inner.name, inner.kind, before) != made) made.reset();
-      return made;
-    }
-    check_extent(section, section.has("size") ? "size" : "step", name, made);
+void PipelineCompiler::check_extent(config::ConfigSection& section, std::string_view key,
+                                    std::string_view name, const std::optional<Extent2>& extent) {
+  if (extent)
+    check_scratch(section, key, PictureBuffer::bytes(*extent),
+                  fmt::format("a picture of '{}'", name));
+}
+
+void PipelineCompiler::check_scratch(config::ConfigSection& section, std::string_view key,
+                                     Bytes bytes, std::string_view what) const {
+  const Bytes most = scratch_.most();
+  if (bytes > most)
+    section.refuse(key, fmt::format("{} takes {}", what, in_mib(bytes)),
+                   fmt::format("preparing a sample may take {}: write less, or have the service "
+                               "given more ({})",
+                               in_mib(most), kScratchSetting));
+}
+
+std::optional<Extent2> PipelineCompiler::made_by(config::ConfigSection& section,
+                                                 std::string_view name, const StepKind& step,
+                                                 const std::optional<Extent2>& before) {
+  std::optional<Extent2> made = before;
+  if (const auto* resize = std::get_if<Resize>(&step)) {
+    made = resize->shorter == 0 ? std::optional(resize->size) : std::nullopt;
+  } else if (const auto* centre = std::get_if<CentreCrop>(&step)) {
+    made = centre->size;
+  } else if (const auto* part = std::get_if<RandomResizedCrop>(&step)) {
+    made = part->size;
+  } else if (const auto* crop = std::get_if<RandomCrop>(&step)) {
+    made = crop->size;
+  } else if (const auto* pad = std::get_if<PadEdges>(&step)) {
+    if (before) made = padded(*before, pad->padding).extent();
+  } else if (const auto* apply = std::get_if<RandomApply>(&step)) {
+    for (const NestedStep& inner : apply->steps)
+      made = made_by(section, inner.name, inner.kind, made);
+    if (apply->probability < 1 && made != before) made.reset();
+    return made;
+  } else if (const auto* choice = std::get_if<RandomChoice>(&step)) {
+    made = made_by(section, choice->steps[0].name, choice->steps[0].kind, before);
+    for (const NestedStep& inner : choice->steps)
+      if (made_by(section, inner.name, inner.kind, before) != made) made.reset();
     return made;
   }
-  void take(config::ConfigSection&, const PipelineStep&, std::uint32_t, const Normalisation& step) {
-    normalisation_ = step;
+  check_extent(section, section.has("size") ? "size" : "step", name, made);
+  return made;
+}
+
+void PipelineCompiler::take(config::ConfigSection&, const PipelineStep&, std::uint32_t,
+                            const Normalisation& step) {
+  normalisation_ = step;
+}
+
+void PipelineCompiler::take(config::ConfigSection& section, const PipelineStep&,
+                            std::uint32_t index, const RandomErasing& step) {
+  const bool are_bytes = std::all_of(step.values.begin(), step.values.end(), [](float value) {
+    return value >= 0 && value <= 255 && value == std::floor(value);
+  });
+  if (!normalisation_ && (step.with != RandomErasing::With::values || !are_bytes))
+    section.refuse("value", "what is not normalised has values from 0 to 255, all whole",
+                   "write such values, or {step: normalise, ...} before it");
+  out_->picture_->erasing = {step, index};
+}
+
+void PipelineCompiler::take(config::ConfigSection& section, const PipelineStep&, std::uint32_t,
+                            const Cast& step) {
+  if (!out_->picture_) return cast_numbers(section, step.type);
+  if (!Finish::supports(step.type))
+    section.refuse("to", "pictures cannot be of this type", "write u8, f16, bf16 or f32");
+  if (normalisation_ && step.type == batch::ElementType::u8)
+    section.refuse("to", "normalised values are no whole numbers", "write f16, bf16 or f32");
+  cast_ = step.type;
+}
+
+void PipelineCompiler::take(config::ConfigSection&, const PipelineStep&, std::uint32_t,
+                            const Layout& step) {
+  planes_ = step.planes;
+}
+
+void PipelineCompiler::take(config::ConfigSection& section, const PipelineStep&, std::uint32_t,
+                            const Tokens& step) {
+  batch::Field& result = worked_on(section).second;
+  const std::vector<std::uint64_t> shape = result.shape;
+  if (shape.size() != 1 || !converts(result.type, batch::ElementType::i64))
+    section.refuse("step", fmt::format("field '{}' is no sequence of tokens", result.name),
+                   "leave this step out, or name another field");
+  if (step.fit == Tokens::Fit::pack) {
+    if (result.ragged || shape[0] < step.length)
+      section.refuse("length",
+                     fmt::format("a sample of '{}' has {} tokens", result.name,
+                                 result.ragged ? "not always as many" : std::to_string(shape[0])),
+                     "pack samples of one size, into sequences that are shorter");
+    result.shape = {shape[0] / step.length, step.length};
+  } else {
+    if (result.type == batch::ElementType::u8 || result.type == batch::ElementType::u16
+            ? step.pad_with >> 8 * batch::element_bytes(result.type) != 0
+            : step.pad_with > INT32_MAX)
+      section.refuse("pad_with",
+                     fmt::format("{} is no {}", step.pad_with, batch::element_name(result.type)),
+                     "write a smaller number");
+    result.shape = {step.length};
   }
-  void take(config::ConfigSection& section, const PipelineStep&, std::uint32_t index,
-            const RandomErasing& step) {
-    const bool are_bytes = std::all_of(step.values.begin(), step.values.end(), [](float value) {
-      return value >= 0 && value <= 255 && value == std::floor(value);
+  result.ragged = false;
+  worked_on(section).first.tokens = step;
+}
+
+void PipelineCompiler::take(config::ConfigSection& section, const PipelineStep&, std::uint32_t,
+                            const Reshape& step) {
+  batch::Field& result = worked_on(section).second;
+  const auto elements = [](const std::vector<std::uint64_t>& shape) {
+    double product = 1;
+    for (const std::uint64_t size : shape) product *= static_cast<double>(size);
+    return product;
+  };
+  if (result.ragged || elements(result.shape) != elements(step.shape))
+    section.refuse("shape",
+                   result.ragged
+                       ? fmt::format("field '{}' has not always as many numbers", result.name)
+                       : fmt::format("field '{}' has {} numbers a sample", result.name,
+                                     elements(result.shape)),
+                   "write a shape of as many");
+  result.shape = step.shape;
+}
+
+void PipelineCompiler::cast_numbers(config::ConfigSection& section, batch::ElementType type) {
+  batch::Field& result = worked_on(section).second;
+  if (!converts(result.type, type))
+    section.refuse(
+        "to",
+        fmt::format("not all values of {}, as field '{}' has it, are values of {}",
+                    batch::element_name(result.type), result.name, batch::element_name(type)),
+        "write a wider type, or a floating one");
+  result.type = type;
+}
+
+std::pair<NumbersPlan&, batch::Field&> PipelineCompiler::worked_on(config::ConfigSection& section) {
+  if (own_) return {own_->numbers, out_->spec_.fields[own_->numbers.field]};
+  if (has_fields_)
+    section.refuse("step", "no picture is decoded, and each of 'fields' has steps of its own",
+                   "write this step below the field that it is for");
+  plan_numbers();
+  for (std::size_t i = 0; i < out_->numbers_.size(); ++i) {
+    const std::string& name = out_->numbers_[i].stored.name;
+    if (out_->part_.empty() ? name != sources::kLabelField : name == out_->part_)
+      return {out_->numbers_[i], out_->spec_.fields[i]};
+  }
+  refuse_part(section, "step", dataset_, out_->part_);
+}
+
+bool PipelineCompiler::has_parts() const {
+  return dataset_.kind() == sources::RecordKind::tar ||
+         dataset_.kind() == sources::RecordKind::example;
+}
+
+void PipelineCompiler::plan_numbers() {
+  if (!out_->numbers_.empty()) return;
+  batch::BatchSpec& spec = out_->spec_;
+  spec = stored_fields(dataset_);
+  const std::string& part = out_->part_;
+  if (spec.fields.empty()) {
+    if (part.empty())
+      section_.refuse("steps", "samples of this dataset make no batch as they are stored",
+                      "write field: NAME, or decode a picture; the log says why");
+    spec.fields = {{part, batch::ElementType::u8, {dataset_.sums().largest}, true}};
+  } else if (!part.empty() && !spec.find(part)) {
+    refuse_part(section_, "field", dataset_, out_->part_);
+  } else if (has_parts()) {
+    std::erase_if(spec.fields, [&](const batch::Field& field) {
+      return part.empty() ? has_labels_ && sources::is_label_part(dataset_.kind(), field.name)
+                          : field.name != part;
     });
-    if (!normalisation_ && (step.with != RandomErasing::With::values || !are_bytes))
-      section.refuse("value", "what is not normalised has values from 0 to 255, all whole",
-                     "write such values, or {step: normalise, ...} before it");
-    out_->picture_->erasing = {step, index};
   }
-  void take(config::ConfigSection& section, const PipelineStep&, std::uint32_t, const Cast& step) {
-    if (!out_->picture_) return cast_numbers(section, step.type);
-    if (!Finish::supports(step.type))
-      section.refuse("to", "pictures cannot be of this type", "write u8, f16, bf16 or f32");
-    if (normalisation_ && step.type == batch::ElementType::u8)
-      section.refuse("to", "normalised values are no whole numbers", "write f16, bf16 or f32");
-    cast_ = step.type;
-  }
-  void take(config::ConfigSection&, const PipelineStep&, std::uint32_t, const Layout& step) {
-    planes_ = step.planes;
-  }
-  void take(config::ConfigSection& section, const PipelineStep&, std::uint32_t,
-            const Tokens& step) {
-    batch::Field& result = worked_on(section).second;
-    const std::vector<std::uint64_t> shape = result.shape;
-    if (shape.size() != 1 || !converts(result.type, batch::ElementType::i64))
-      section.refuse("step", fmt::format("field '{}' is no sequence of tokens", result.name),
-                     "leave this step out, or name another field");
-    if (step.fit == Tokens::Fit::pack) {
-      if (result.ragged || shape[0] < step.length)
-        section.refuse("length",
-                       fmt::format("a sample of '{}' has {} tokens", result.name,
-                                   result.ragged ? "not always as many" : std::to_string(shape[0])),
-                       "pack samples of one size, into sequences that are shorter");
-      result.shape = {shape[0] / step.length, step.length};
-    } else {
-      if (result.type == batch::ElementType::u8 || result.type == batch::ElementType::u16
-              ? step.pad_with >> 8 * batch::element_bytes(result.type) != 0
-              : step.pad_with > INT32_MAX)
-        section.refuse("pad_with",
-                       fmt::format("{} is no {}", step.pad_with, batch::element_name(result.type)),
-                       "write a smaller number");
-      result.shape = {step.length};
-    }
-    result.ragged = false;
-    worked_on(section).first.tokens = step;
-  }
-  void take(config::ConfigSection& section, const PipelineStep&, std::uint32_t,
-            const Reshape& step) {
-    batch::Field& result = worked_on(section).second;
-    const auto elements = [](const std::vector<std::uint64_t>& shape) {
-      double product = 1;
-      for (const std::uint64_t size : shape) product *= static_cast<double>(size);
-      return product;
-    };
-    if (result.ragged || elements(result.shape) != elements(step.shape))
-      section.refuse("shape",
-                     result.ragged
-                         ? fmt::format("field '{}' has not always as many numbers", result.name)
-                         : fmt::format("field '{}' has {} numbers a sample", result.name,
-                                       elements(result.shape)),
-                     "write a shape of as many");
-    result.shape = step.shape;
-  }
+  for (std::size_t i = 0; i < spec.fields.size(); ++i)
+    out_->numbers_.push_back({spec.fields[i], i, std::nullopt});
+}
 
-  void cast_numbers(config::ConfigSection& section, batch::ElementType type) {
-    batch::Field& result = worked_on(section).second;
-    if (!converts(result.type, type))
-      section.refuse(
-          "to",
-          fmt::format("not all values of {}, as field '{}' has it, are values of {}",
-                      batch::element_name(result.type), result.name, batch::element_name(type)),
-          "write a wider type, or a floating one");
-    result.type = type;
+void PipelineCompiler::end_picture() {
+  if (out_->picture_->finish) return;
+  if (!extent_)
+    section_.refuse("steps", "pictures would have different sizes, and a batch one",
+                    "add centre_crop, random_resized_crop or resize to [height, width]");
+  const batch::ElementType type =
+      cast_.value_or(normalisation_ ? batch::ElementType::f32 : batch::ElementType::u8);
+  const std::optional<std::size_t> named = view_field_ ? view_field_ : picture_field_;
+  out_->picture_->field = named.value_or(out_->spec_.fields.size());
+  out_->picture_->finish.emplace(type, normalisation_, planes_);
+  const auto width = static_cast<std::uint64_t>(extent_->width);
+  const auto height = static_cast<std::uint64_t>(extent_->height);
+  std::vector<std::uint64_t> shape = {height, width};
+  shape.insert(planes_ ? shape.begin() : shape.end(), kChannels);
+  if (!named) {
+    out_->spec_.fields.push_back({"image", type, std::move(shape), false});
+  } else {
+    out_->spec_.fields[*named].type = type;
+    out_->spec_.fields[*named].shape = std::move(shape);
   }
+}
 
-  // How the field that steps work on is made, and what it has become so far.
-  std::pair<NumbersPlan&, batch::Field&> worked_on(config::ConfigSection& section) {
-    if (own_) return {own_->numbers, out_->spec_.fields[own_->numbers.field]};
-    if (has_fields_)
-      section.refuse("step", "no picture is decoded, and each of 'fields' has steps of its own",
-                     "write this step below the field that it is for");
-    plan_numbers();
-    for (std::size_t i = 0; i < out_->numbers_.size(); ++i) {
-      const std::string& name = out_->numbers_[i].stored.name;
-      if (out_->part_.empty() ? name != sources::kLabelField : name == out_->part_)
-        return {out_->numbers_[i], out_->spec_.fields[i]};
-    }
-    refuse_part(section, "step", dataset_, out_->part_);
+void PipelineCompiler::end_info() {
+  engine::PipelineInfo& info = out_->info_;
+  for (const batch::Field& field : out_->spec_.fields)
+    info.prepared_bytes += field.row_bytes() * field.rows_most();
+  if (out_->picture_ && !out_->joint_.empty()) {
+    info.augment_cost = cost(decoded_guess(dataset_), kDecodeNsPerByte);
+  } else if (out_->picture_) {
+    info.decoded_bytes =
+        kept_extent_ ? PictureBuffer::bytes(*kept_extent_) : decoded_guess(dataset_);
+    info.decode_cost = cost(decoded_guess(dataset_), kDecodeNsPerByte);
+  } else if (out_->afterwards_ && out_->afterwards_->kept > 0) {
+    const Afterwards& made = *out_->afterwards_;
+    info.decoded_bytes = made.steps[made.kept - 1].plugin->declared().output.row_bytes();
+    info.decode_cost = static_cast<std::int64_t>(made.kept) * kPluginCost;
   }
-
-  bool has_parts() const {
-    return dataset_.kind() == sources::RecordKind::tar ||
-           dataset_.kind() == sources::RecordKind::example;
-  }
-
-  // Plans the stored fields that become fields of the batch. If a part is named, it is the only
-  // one. Otherwise `label` replaces the part that it was read from.
-  void plan_numbers() {
-    if (!out_->numbers_.empty()) return;
-    batch::BatchSpec& spec = out_->spec_;
-    spec = stored_fields(dataset_);
-    const std::string& part = out_->part_;
-    if (spec.fields.empty()) {
-      if (part.empty())
-        section_.refuse("steps", "samples of this dataset make no batch as they are stored",
-                        "write field: NAME, or decode a picture; the log says why");
-      spec.fields = {{part, batch::ElementType::u8, {dataset_.sums().largest}, true}};
-    } else if (!part.empty() && !spec.find(part)) {
-      refuse_part(section_, "field", dataset_, out_->part_);
-    } else if (has_parts()) {
-      std::erase_if(spec.fields, [&](const batch::Field& field) {
-        return part.empty() ? has_labels_ && sources::is_label_part(dataset_.kind(), field.name)
-                            : field.name != part;
-      });
-    }
-    for (std::size_t i = 0; i < spec.fields.size(); ++i)
-      out_->numbers_.push_back({spec.fields[i], i, std::nullopt});
-  }
-
-  void end_picture() {
-    if (out_->picture_->finish) return;
-    if (!extent_)
-      section_.refuse("steps", "pictures would have different sizes, and a batch one",
-                      "add centre_crop, random_resized_crop or resize to [height, width]");
-    const batch::ElementType type =
-        cast_.value_or(normalisation_ ? batch::ElementType::f32 : batch::ElementType::u8);
-    const std::optional<std::size_t> named = view_field_ ? view_field_ : picture_field_;
-    out_->picture_->field = named.value_or(out_->spec_.fields.size());
-    out_->picture_->finish.emplace(type, normalisation_, planes_);
-    const auto width = static_cast<std::uint64_t>(extent_->width);
-    const auto height = static_cast<std::uint64_t>(extent_->height);
-    std::vector<std::uint64_t> shape = {height, width};
-    shape.insert(planes_ ? shape.begin() : shape.end(), kChannels);
-    if (!named) {
-      out_->spec_.fields.push_back({"image", type, std::move(shape), false});
-    } else {
-      out_->spec_.fields[*named].type = type;
-      out_->spec_.fields[*named].shape = std::move(shape);
-    }
-  }
-
-  void end_info() {
-    engine::PipelineInfo& info = out_->info_;
-    for (const batch::Field& field : out_->spec_.fields)
-      info.prepared_bytes += field.row_bytes() * field.rows_most();
-    if (out_->picture_ && !out_->joint_.empty()) {
-      info.augment_cost = cost(decoded_guess(dataset_), kDecodeNsPerByte);
-    } else if (out_->picture_) {
-      info.decoded_bytes =
-          kept_extent_ ? PictureBuffer::bytes(*kept_extent_) : decoded_guess(dataset_);
-      info.decode_cost = cost(decoded_guess(dataset_), kDecodeNsPerByte);
-    } else if (out_->afterwards_ && out_->afterwards_->kept > 0) {
-      const Afterwards& made = *out_->afterwards_;
-      info.decoded_bytes = made.steps[made.kept - 1].plugin->declared().output.row_bytes();
-      info.decode_cost = static_cast<std::int64_t>(made.kept) * kPluginCost;
-    }
-    info.augment_cost += cost(info.prepared_bytes, kAugmentNsPerByte);
-  }
-
-  config::ConfigSection& section_;
-  const sources::SampleIndex& dataset_;
-  const Plugins* const plugins_;
-  const memory::ScratchLimits scratch_;
-  const bool has_labels_;
-  std::unique_ptr<CompiledPipeline> out_;
-  std::uint32_t steps_ = 0;
-  std::size_t all_steps_ = 0;  // with those inside of others
-  std::string_view last_;
-  StepStage last_stage_ = StepStage::decode;
-  std::optional<Extent2> extent_;       // of pictures so far, where all have one
-  std::optional<Extent2> kept_extent_;  // of the decoded form
-  std::optional<Normalisation> normalisation_;
-  std::optional<batch::ElementType> cast_;
-  bool planes_ = false;
-  bool has_fields_ = false;                   // the pipeline names its fields
-  bool names_picture_ = false;                // one of them
-  std::optional<std::size_t> picture_field_;  // where that stands in the batch
-  std::optional<std::size_t> view_field_;     // whose steps are read
-  std::uint32_t all_views_ = 0;
-  JointField* own_ = nullptr;  // whose own steps are read
-  StepStage own_stage_ = StepStage::decode;
-};
+  info.augment_cost += cost(info.prepared_bytes, kAugmentNsPerByte);
+}
 
 void check_pipeline(const config::ConfigNode& pipeline) {
   config::read_config(pipeline, [&](config::ConfigSection& section) {

@@ -96,6 +96,7 @@ class Made {
     if (fields[at].ragged)
       std::memcpy(&rows, slot_.memory().data() + layout_.fields[at].offsets + 8, sizeof rows);
     std::vector<T> values(rows * fields[at].row_bytes() / sizeof(T));
+    if (values.empty()) return values;
     std::memcpy(values.data(), slot_.memory().data() + layout_.fields[at].values,
                 values.size() * sizeof(T));
     return values;
