@@ -208,6 +208,34 @@ class Fields(Folder):
                       refusal([FIELDS[0], {**FIELDS[2], "steps": [{"step": "tokens", "length": 3}]}]))
         self.assertIn("pictures would have different sizes", refusal(FIELDS, STEPS[:1]))
 
+    def test_a_function_works_on_the_picture_and_others_stay(self):
+        self.serve([members(i) for i in range(20)])
+
+        @batchflow.step
+        def corners(image):
+            return image[[0, -1], [0, -1], 2].astype("float32")
+        for batch in self.loader(steps=[*STEPS, corners], batch_size=10):
+            self.assertEqual(batch.names[1:], ("mask", "boxes", "labels", "joints", "caption"))
+            keys = batch.sample_keys.tolist()
+            self.assertEqual(batch[0].tolist(), [[key, key] for key in keys])
+            self.assertEqual([bytes(text).decode() for text in batch["caption"]],
+                             [f"sample {key}" for key in keys])
+
+    @needs("torch")
+    def test_fields_are_tensors_where_the_script_has_torch(self):
+        import torch
+        self.serve([members(i) for i in range(20)])
+        pipeline = batchflow.Pipeline(STEPS, fields=FIELDS)
+        loader = batchflow.DataLoader("shards", 10, True, pipeline=pipeline, output="torch", copy=True,
+                                      service=self.daemon.socket)
+        batch = next(iter(loader))
+        self.assertEqual(batch["mask"].dtype, torch.int32)
+        self.assertEqual(batch["boxes"].values.dtype, torch.float32)
+        self.assertEqual(batch["boxes"].values.shape[1:], (4,))
+        self.assertEqual(batch["labels"].values.dtype, torch.int64)
+        self.assertEqual(tuple(batch["joints"].shape), (10, 2, 3))
+        self.assertEqual(batch["caption"].values.dtype, torch.uint8)
+
     def test_views_of_one_picture(self):
         self.serve([members(i) for i in range(20)])
         crop = {"step": "random_resized_crop", "interpolation": "nearest"}
@@ -246,6 +274,7 @@ class Fields(Folder):
 
     def test_the_pipelines_of_the_page_as_files(self):
         texts = re.findall(r"^```yaml\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+        texts = [text for text in texts if text.startswith("kind: pipeline")]
         self.assertEqual(len(texts), 2)
         files = []
         for i, text in enumerate(texts):

@@ -211,6 +211,87 @@ TEST_CASE("a mask has the geometry of its picture, pixel by pixel") {
   CHECK(moved > 200);
 }
 
+// A box of one object, and a mask that is 1 there: the box stays around what is shown of the
+// object, and as close to it as a turned box can be.
+TEST_CASE("boxes and points stay with the pixels that they are of") {
+  constexpr int width = 60, height = 50;
+  const std::vector<std::string> some = {
+      "{step: resize, size: 64}",
+      "{step: random_resized_crop, size: [50, 60]}",
+      "{step: random_crop, size: 40, padding: 4, pad_if_needed: true}",
+      "{step: pad, padding: [1, 2, 3, 4]}",
+      "{step: horizontal_flip}",
+      "{step: vertical_flip}",
+      "{step: rand_augment, operations: 1}",
+      "{step: random_affine, degrees: 0, translate: [0.1, 0.2], scale: [0.7, 1.4]}"};
+  const std::string fields = std::string(kBoxes) +
+                             "  - {field: mask, kind: mask, from: mask.png}\n"
+                             "  - {field: points, kind: points, from: points.npy}\n";
+  Random random(8);
+  int seen = 0, middles = 0;
+  for (std::uint64_t key = 0; key < 300; ++key) {
+    const int x = static_cast<int>(random.below(40)), y = static_cast<int>(random.below(30));
+    const int right = x + 4 + static_cast<int>(random.below(16)),
+              lower = y + 4 + static_cast<int>(random.below(16));
+    std::vector<std::uint8_t> object(width * height, 0);
+    for (int row = y; row < lower; ++row)
+      for (int column = x; column < right; ++column) object[row * width + column] = 1;
+    const auto real = [](int value) { return static_cast<float>(value); };
+    const Members members = {
+        {"png", picture(width, height)},
+        {"mask.png", text_of(encode_png(object, width, height, PNG_COLOR_TYPE_GRAY))},
+        {"boxes.npy", boxes_npy({real(x), real(y), real(right), real(lower)})},
+        {"points.npy",
+         npy<float>("<f4", "(1, 2)", {real(x + right - 1) / 2, real(y + lower - 1) / 2})}};
+    std::string steps = "[{step: decode}";
+    for (std::uint64_t left = 1 + random.below(3); left > 0; --left)
+      steps += ", " + some[random.below(some.size())];
+    steps += ", {step: centre_crop, size: [50, 60]}]";
+    INFO(steps << " key " << key);
+    Made made(fields, steps, members, key);
+    REQUIRE_MESSAGE(made.result == Prepared::done, made.problem);
+    const auto mask = made.field<std::uint8_t>("mask");
+    const auto box = made.field<float>("boxes");
+    int first_x = width, first_y = height, last_x = -1, last_y = -1;
+    for (int row = 0; row < height; ++row)
+      for (int column = 0; column < width; ++column)
+        if (mask[row * width + column] == 1) {
+          first_x = std::min(first_x, column);
+          last_x = std::max(last_x, column);
+          first_y = std::min(first_y, row);
+          last_y = std::max(last_y, row);
+        }
+    if (last_x < 0) continue;
+    ++seen;
+    // Each step may round by a pixel, where the object is as much larger as the picture.
+    const bool turned = steps.find("rand_augment") != std::string::npos;
+    const float least = 3.0f, most = turned ? 24.0f : 3.0f;
+    CHECK(box[0] <= real(first_x) + least);
+    CHECK(box[1] <= real(first_y) + least);
+    CHECK(box[2] >= real(last_x + 1) - least);
+    CHECK(box[3] >= real(last_y + 1) - least);
+    CHECK(box[0] >= real(first_x) - most);
+    CHECK(box[1] >= real(first_y) - most);
+    CHECK(box[2] <= real(last_x + 1) + most);
+    CHECK(box[3] <= real(last_y + 1) + most);
+    // The middle of an object that is shown whole is in the middle of its pixels. Where a step
+    // before the last cuts something off, that is not known.
+    const bool cut = steps.find("random_resized") != std::string::npos || turned ||
+                     steps.find("random_crop") != std::string::npos ||
+                     steps.find("affine") != std::string::npos;
+    const bool whole =
+        !cut && first_x > 0 && first_y > 0 && last_x + 1 < width && last_y + 1 < height;
+    const auto point = made.field<float>("points");
+    middles += whole;
+    if (whole) {
+      CHECK(std::fabs(point[0] - real(first_x + last_x) / 2) <= 3.0f);
+      CHECK(std::fabs(point[1] - real(first_y + last_y) / 2) <= 3.0f);
+    }
+  }
+  CHECK(seen > 100);
+  CHECK(middles > 20);
+}
+
 TEST_CASE("steps of colour change no mask, and other fields change no picture") {
   const Members members = {
       {"png", picture()},
