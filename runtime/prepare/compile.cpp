@@ -389,18 +389,17 @@ void PipelineCompiler::end_info() {
   engine::PipelineInfo& info = out_->info_;
   for (const batch::Field& field : out_->spec_.fields)
     info.prepared_bytes += field.row_bytes() * field.rows_most();
-  if (out_->picture_ && !out_->joint_.empty()) {
-    info.augment_cost = cost(decoded_guess(dataset_), kDecodeNsPerByte);
-  } else if (out_->picture_) {
+  if (out_->picture_) {
     info.decoded_bytes =
         kept_extent_ ? PictureBuffer::bytes(*kept_extent_) : decoded_guess(dataset_);
     info.decode_cost = cost(decoded_guess(dataset_), kDecodeNsPerByte);
+    if (!out_->joint_.empty()) info.decoded_bytes += decoded_guess(dataset_) / kGrowth;
   } else if (out_->afterwards_ && out_->afterwards_->kept > 0) {
     const Afterwards& made = *out_->afterwards_;
     info.decoded_bytes = made.steps[made.kept - 1].plugin->declared().output.row_bytes();
     info.decode_cost = static_cast<std::int64_t>(made.kept) * kPluginCost;
   }
-  info.augment_cost += cost(info.prepared_bytes, kAugmentNsPerByte);
+  info.augment_cost = cost(info.prepared_bytes, kAugmentNsPerByte);
 }
 
 void check_pipeline(const config::ConfigNode& pipeline) {

@@ -141,10 +141,6 @@ void PipelineCompiler::end_fields() {
     if (field.entry.kind == FieldKind::mask)
       out_->spec_.fields[field.numbers.field].shape = {static_cast<std::uint64_t>(extent_->height),
                                                        static_cast<std::uint64_t>(extent_->width)};
-  // The decoded form has nothing but the picture.
-  if (out_->joint_.empty()) return;
-  out_->info_.prefix_hash = 0;
-  if (out_->picture_) out_->picture_->kept = 0;
 }
 
 void PipelineCompiler::name_views() {

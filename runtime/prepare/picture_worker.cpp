@@ -19,35 +19,49 @@ const std::uint8_t* pixels_of(const std::byte* decoded_form) {
 
 }  // namespace
 
-bool PictureWorker::begin(const PicturePlan& plan, std::span<const std::byte> bytes, bool decoded,
-                          std::uint64_t draw_key, bool keep, Extent2& kept) {
+bool PictureWorker::begin(const PicturePlan& plan, const Input& input, Extent2& kept) {
+  is_given_up_ = input.is_given_up;
   holds_ = nullptr;
-  if (decoded) {
-    if (!read_decoded(bytes, shows_)) return fail("the decoded form is damaged");
+  if (input.decoded) {
+    if (!read_decoded(input.bytes, shows_)) return fail("the decoded form is damaged");
     operations_.begin(shows_.extent);
     origin_ = whole(shows_.extent);
   } else {
-    if (!open(bytes, plan.limits)) return false;
+    if (!open(input.bytes, plan.limits)) return false;
     operations_.begin(decoder_->extent());
   }
-  stored_extent_ = operations_.extent();
-  std::size_t from = decoded ? plan.kept : 0;
-  if (keep) {
-    if (!operations_.choose(plan, from, plan.kept, draw_key)) return fail(operations_.problem());
+  stored_extent_ = input.decoded ? input.stored_extent : operations_.extent();
+  std::size_t from = input.decoded ? plan.kept : 0;
+  if (input.keep) {
+    if (!operations_.choose(plan, from, plan.kept, input.draw_key))
+      return fail(operations_.problem());
     from = plan.kept;
     kept = operations_.extent();
     operations_.begin_part();
   }
-  return operations_.choose(plan, from, plan.steps.size(), draw_key) || fail(operations_.problem());
+  if (!operations_.choose(plan, from, plan.steps.size(), input.draw_key))
+    return fail(operations_.problem());
+  return !input.is_followed || choose_followed(plan, input);
 }
 
-bool PictureWorker::run(const PicturePlan& plan, std::span<const std::byte> bytes, bool decoded,
-                        std::uint64_t draw_key, std::byte* out, const Keep* keep, Bytes beside,
-                        const std::atomic<bool>* is_given_up, std::span<const MaskAlong> masks) {
-  is_given_up_ = is_given_up;
+// A step that is joined with the one before it may round otherwise, so it must not matter to
+// coordinates where the decoded form was kept.
+bool PictureWorker::choose_followed(const PicturePlan& plan, const Input& input) {
+  followed_ = &operations_;
+  if (!input.decoded && !input.keep) return true;
+  followed_ = &of_followers_;
+  of_followers_.begin(stored_extent_);
+  return of_followers_.choose(plan, 0, plan.steps.size(), input.draw_key) ||
+         fail(of_followers_.problem());
+}
+
+bool PictureWorker::run(const PicturePlan& plan, const Input& input, std::byte* out) {
+  const bool decoded = input.decoded;
+  const Keep* const keep = input.keep;
   Extent2 kept;
-  if (!begin(plan, bytes, decoded, draw_key, keep != nullptr, kept)) return false;
-  for (const MaskAlong& mask : masks)
+  if (!begin(plan, input, kept)) return false;
+  Bytes beside = input.beside;
+  for (const MaskAlong& mask : input.masks)
     if (!add_needs(mask, plan.limits, beside)) return false;
   // If the decoded form is kept, the operations after it cannot reduce what is decoded.
   const std::size_t first_end = keep ? operations_.part() : operations_.all().size();
@@ -69,8 +83,8 @@ bool PictureWorker::run(const PicturePlan& plan, std::span<const std::byte> byte
   }
   if (!carry_out(std::min(first_end, end), end)) return false;
   if (last && is_given_up_ && *is_given_up_) return fail(kGivenUp);
-  finish(plan, last, draw_key, out);
-  return std::all_of(masks.begin(), masks.end(),
+  finish(plan, last, input.draw_key, out);
+  return std::all_of(input.masks.begin(), input.masks.end(),
                      [&](const MaskAlong& mask) { return run(mask, plan.limits); });
 }
 
@@ -119,21 +133,21 @@ bool PictureWorker::fail(std::string_view problem) {
 
 // ---------------------------------------------------------------------------------- views ----
 
-bool PictureWorker::run_views(const CompiledPipeline& pipeline, std::span<const std::byte> bytes,
-                              bool decoded, std::uint64_t draw_key, const batch::BlockWriter& out,
-                              std::uint32_t index, const Keep* keep, Bytes beside,
-                              const std::atomic<bool>* is_given_up) {
+bool PictureWorker::run_views(const CompiledPipeline& pipeline, const Input& input,
+                              const batch::BlockWriter& out, std::uint32_t index) {
   const PicturePlan& plan = *pipeline.picture();
-  is_given_up_ = is_given_up;
+  const bool decoded = input.decoded;
+  const Keep* const keep = input.keep;
   Extent2 kept;
-  if (!begin(plan, bytes, decoded, draw_key, keep != nullptr, kept)) return false;
+  if (!begin(plan, input, kept)) return false;
   const std::size_t end = operations_.all().size();
   const std::size_t first_end = keep ? operations_.part() : end;
   const auto* first = first_end == 0 ? nullptr : std::get_if<Scaling>(&operations_.all().front());
   const Box wanted = decoded ? Box{} : first ? needed(*first) : whole(decoder_->extent());
   std::byte* const stays = keep ? (*keep)(PictureBuffer::bytes(kept)) : nullptr;
   const bool in_place = stays && !decoded && first_end == 0;
-  draw_key = order::step_seed(draw_key, pipeline.views_draw());
+  const std::uint64_t draw_key = order::step_seed(input.draw_key, pipeline.views_draw());
+  Bytes beside = input.beside;
   if (!add_view_needs(pipeline, draw_key, beside)) return false;
   if (!reserve(wanted, !decoded, decoded || in_place, beside)) return false;
   if (!decoded && !decode(wanted, in_place ? stays : nullptr)) return false;
@@ -208,7 +222,7 @@ Decoder* PictureWorker::open(const MaskAlong& mask, const DecodeLimits& limits) 
 bool PictureWorker::add_needs(const MaskAlong& mask, const DecodeLimits& limits, Bytes& needs) {
   const Decoder* const decoder = open(mask, limits);
   if (!decoder) return false;
-  follow_with_mask(operations_.all(), mask.fill, of_mask_);
+  follow_with_mask(followed(), mask.fill, of_mask_);
   needs = memory::counted_sum(needs, decoder->needs(whole(stored_extent_)));
   needs = memory::counted_sum(needs, memory_needs(of_mask_, stored_extent_, false));
   return true;
@@ -224,7 +238,7 @@ bool PictureWorker::run(const MaskAlong& mask, const DecodeLimits& limits) {
     return fail(mask, decoder->problem());
   }
   show(buffers_[0]);
-  follow_with_mask(operations_.all(), mask.fill, of_mask_);
+  follow_with_mask(followed(), mask.fill, of_mask_);
   for (const Operation& operation : of_mask_)
     if (!carry_out(operation)) return false;
   if (write_mask(shows_, mask.type, mask.out)) return true;

@@ -39,18 +39,29 @@ class PictureWorker {
 
   // Memory of so many bytes for the decoded form, or null.
   using Keep = std::function<std::byte*(Bytes)>;
-  // Writes the picture to `out`, and its decoded form to what `keep`, if given, has for it; and
-  // each mask to where it says. `beside`: what else the sample takes of the scratch memory. False:
-  // it is corrupt, a plugin failed, or it is given up (Preparer::Input). Throws std::bad_alloc.
-  bool run(const PicturePlan& plan, std::span<const std::byte> bytes, bool decoded,
-           std::uint64_t draw_key, std::byte* out, const Keep* keep, Bytes beside,
-           const std::atomic<bool>* is_given_up = nullptr, std::span<const MaskAlong> masks = {});
+  struct Input {
+    std::span<const std::byte> bytes;  // encoded, or the decoded form
+    bool decoded = false;
+    std::uint64_t draw_key = 0;
+    const Keep* keep = nullptr;
+    Bytes beside = 0;  // what else the sample takes of the scratch memory
+    const std::atomic<bool>* is_given_up = nullptr;
+    // Where something goes along with the picture: the masks, and, of a decoded form, the size that
+    // the picture had before.
+    bool is_followed = false;
+    std::span<const MaskAlong> masks{};
+    Extent2 stored_extent{};
+  };
+  // Writes the picture to `out`, its decoded form to what `keep`, if given, has for it, and each
+  // mask to where it says. False: it is corrupt, a plugin failed, or it is given up
+  // (Preparer::Input). Throws std::bad_alloc.
+  bool run(const PicturePlan& plan, const Input& input, std::byte* out);
   // Writes all views of the picture, to row `index` of their fields.
-  bool run_views(const CompiledPipeline& pipeline, std::span<const std::byte> bytes, bool decoded,
-                 std::uint64_t draw_key, const batch::BlockWriter& out, std::uint32_t index,
-                 const Keep* keep, Bytes beside, const std::atomic<bool>* is_given_up);
-  // What the last run() has done to the picture, and the size that the picture had before.
-  std::span<const Operation> done() const { return operations_.all(); }
+  bool run_views(const CompiledPipeline& pipeline, const Input& input,
+                 const batch::BlockWriter& out, std::uint32_t index);
+  // What the steps do to what goes along with the picture of the last run(), and the size that the
+  // picture had before. It does not depend on what was kept. REQUIRES: is_followed
+  std::span<const Operation> followed() const { return followed_->all(); }
   Extent2 stored_extent() const { return stored_extent_; }
   std::string_view problem() const { return problem_; }
 
@@ -64,8 +75,8 @@ class PictureWorker {
   bool open(std::span<const std::byte> bytes, const DecodeLimits& limits);
   bool reserve(const Box& wanted, bool decode, bool in_foreign, Bytes beside);
   // Begins with the picture as it was read. `kept`: the size of the decoded form, where it is kept.
-  bool begin(const PicturePlan& plan, std::span<const std::byte> bytes, bool decoded,
-             std::uint64_t draw_key, bool keep, Extent2& kept);
+  bool begin(const PicturePlan& plan, const Input& input, Extent2& kept);
+  bool choose_followed(const PicturePlan& plan, const Input& input);
   bool add_view_needs(const CompiledPipeline& pipeline, std::uint64_t draw_key, Bytes& needs);
   bool run_view(const PicturePlan& plan, const PictureView& base, std::uint64_t draw_key,
                 std::byte* out);
@@ -103,7 +114,8 @@ class PictureWorker {
   PictureDecoders decoders_;
   Decoder* decoder_ = nullptr;
   Operations operations_;
-  Operations of_view_;
+  Operations of_view_, of_followers_;
+  const Operations* followed_ = &operations_;
   Extent2 stored_extent_;
   MaskDecoders mask_decoders_;
   std::vector<Operation> of_mask_;

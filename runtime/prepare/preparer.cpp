@@ -7,6 +7,7 @@
 #include "core/base/check.h"
 #include "core/order/keys.h"
 #include "runtime/prepare/joint_worker.h"
+#include "runtime/prepare/kept_sample.h"
 #include "runtime/prepare/kernels.h"
 #include "runtime/prepare/picture_worker.h"
 #include "runtime/prepare/pipeline.h"
@@ -32,12 +33,13 @@ class WorkerPreparer final : public Preparer {
     end_sample();
     plugins_.begin_sample(input.sample);
     const step::StepRunner::Ahead* const ahead = made_ahead(compiled, input);
-    const bool done = (ahead                       ? true
-                       : !compiled.joint().empty() ? joint(compiled, input, out, index)
-                       : compiled.picture() ? picture(compiled, input, out, index, keep_decoded)
-                                            : numbers(compiled, input, out, index)) &&
-                      by_plugins(compiled, input, out, index, keep_decoded, ahead) &&
-                      label(compiled, input, out, index);
+    const bool done =
+        (ahead                       ? true
+         : !compiled.joint().empty() ? joint(compiled, input, out, index, keep_decoded)
+         : compiled.picture()        ? picture(compiled, input, out, index, keep_decoded)
+                                     : numbers(compiled, input, out, index)) &&
+        by_plugins(compiled, input, out, index, keep_decoded, ahead) &&
+        label(compiled, input, out, index);
     if (done) return Prepared::done;
     const bool given_up = input.is_given_up && *input.is_given_up;
     return plugins_.failed() || given_up ? Prepared::failed : Prepared::corrupt;
@@ -76,55 +78,84 @@ class WorkerPreparer final : public Preparer {
       if (!part) return fail("it holds no picture");
       bytes = part->bytes;
     }
-    return run_picture(pipeline, input, bytes, out, index, keep_decoded, beside(pipeline, input),
-                       {});
+    PictureWorker::Input picture;
+    picture.bytes = bytes;
+    picture.decoded = input.decoded;
+    picture.keep = keep_decoded;
+    picture.beside = beside(pipeline, input);
+    return run_picture(pipeline, input, picture, out, index);
   }
 
   bool run_picture(const CompiledPipeline& pipeline, const Input& input,
-                   std::span<const std::byte> bytes, const batch::BlockWriter& out,
-                   std::uint32_t index, const KeepDecoded* keep_decoded, Bytes beside,
-                   std::span<const MaskAlong> masks) {
+                   PictureWorker::Input& picture, const batch::BlockWriter& out,
+                   std::uint32_t index) {
+    picture.draw_key = input.draw_key;
+    picture.is_given_up = input.is_given_up;
     if (!pipeline.views().empty())
-      return pictures_.run_views(pipeline, bytes, input.decoded, input.draw_key, out, index,
-                                 keep_decoded, beside, input.is_given_up) ||
-             fail(pictures_.problem());
+      return pictures_.run_views(pipeline, picture, out, index) || fail(pictures_.problem());
     const PicturePlan& plan = *pipeline.picture();
     std::byte* row =
         pipeline.afterwards() ? before_plugins(pipeline).row(0, 0) : out.row(plan.field, index);
-    return pictures_.run(plan, bytes, input.decoded, input.draw_key, row, keep_decoded, beside,
-                         input.is_given_up, masks) ||
-           fail(pictures_.problem());
+    return pictures_.run(plan, picture, row) || fail(pictures_.problem());
   }
 
   // Several fields: the picture and its masks, then what was done to them is done to the others.
   bool joint(const CompiledPipeline& pipeline, const Input& input, const batch::BlockWriter& out,
-             std::uint32_t index) {
+             std::uint32_t index, const KeepDecoded* keep_decoded) {
+    KeptSample kept;
+    kept.record = input.bytes;
+    if (input.decoded && !read_kept_sample(input.bytes, kept))
+      return fail("the decoded form is damaged");
     const sources::RecordKind kind = pipeline.kind();
-    if (!parts_.find_without_numbers(kind, input.bytes, pipeline.stored()))
+    if (!parts_.find_without_numbers(kind, kept.record, pipeline.stored()))
       return fail(parts_.problem());
-    const Bytes numbers = parts_.numbers_bytes(kind, input.bytes);
+    const Bytes numbers = parts_.numbers_bytes(kind, kept.record);
     if (!joint_.begin(pipeline, parts_, numbers, out, index)) return fail(joint_.problem());
     const Bytes besides =
         memory::counted_sum(beside(pipeline, input), memory::counted_sum(numbers, joint_.needs()));
     if (pipeline.picture()) {
-      const bool is_whole = kind == sources::RecordKind::whole;
-      const sources::Part* const part = is_whole ? nullptr : picture_part(pipeline);
-      if (!is_whole && !part) return fail("it holds no picture");
-      if (!run_picture(pipeline, input, is_whole ? input.bytes : part->bytes, out, index, nullptr,
-                       besides, joint_.masks()))
-        return false;
+      if (!joint_picture(pipeline, input, kept, besides, out, index, keep_decoded)) return false;
     } else if (!scratch_.take(besides)) {
       return fail(scratch_.problem());
     }
     if (numbers > 0) {
       parts_.reserve_numbers(numbers);
-      if (!parts_.find(kind, input.bytes, pipeline.stored())) return fail(parts_.problem());
+      if (!parts_.find(kind, kept.record, pipeline.stored())) return fail(parts_.problem());
     }
-    const bool has_picture = pipeline.picture().has_value();
+    const bool followed = pipeline.picture() && pipeline.views().empty();
     return joint_.write(pipeline, parts_,
-                        has_picture ? pictures_.done() : std::span<const Operation>(),
-                        has_picture ? pictures_.stored_extent() : Extent2{}, out, index) ||
+                        followed ? pictures_.followed() : std::span<const Operation>(),
+                        followed ? pictures_.stored_extent() : Extent2{}, out, index) ||
            fail(joint_.problem());
+  }
+
+  bool joint_picture(const CompiledPipeline& pipeline, const Input& input, const KeptSample& kept,
+                     Bytes besides, const batch::BlockWriter& out, std::uint32_t index,
+                     const KeepDecoded* keep_decoded) {
+    PictureWorker::Input picture;
+    picture.bytes = kept.picture;
+    picture.decoded = input.decoded;
+    if (!input.decoded) {
+      const bool is_whole = pipeline.kind() == sources::RecordKind::whole;
+      const sources::Part* const part = is_whole ? nullptr : picture_part(pipeline);
+      if (!is_whole && !part) return fail("it holds no picture");
+      picture.bytes = is_whole ? kept.record : part->bytes;
+    }
+    picture.beside = besides;
+    picture.is_followed = true;
+    picture.masks = joint_.masks();
+    picture.stored_extent = kept.stored_extent;
+    // The record stays behind the picture that is kept: other fields are read from it.
+    std::byte* behind = nullptr;
+    const KeepDecoded keep = [&](Bytes bytes) {
+      std::byte* const stays = (*keep_decoded)(bytes + kept_sample_more(kept.record));
+      behind = stays ? stays + bytes : nullptr;
+      return stays;
+    };
+    if (keep_decoded) picture.keep = &keep;
+    if (!run_picture(pipeline, input, picture, out, index)) return false;
+    if (behind) write_kept_sample(kept.record, pictures_.stored_extent(), behind);
+    return true;
   }
 
   const sources::Part* picture_part(const CompiledPipeline& pipeline) const {

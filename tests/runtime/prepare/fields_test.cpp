@@ -323,6 +323,50 @@ TEST_CASE("steps of colour change no mask, and other fields change no picture") 
   }
 }
 
+TEST_CASE("samples of several fields come out of the kept decoded form as out of the record") {
+  const std::vector<std::byte> record = tar_sample(
+      {{"png", picture(50, 41)},
+       {"mask.png", text_of(encode_png(make_pixels(50, 41, 1, 2), 50, 41, PNG_COLOR_TYPE_GRAY))},
+       {"boxes.npy", boxes_npy({1.1f, 2.2f, 30.3f, 24.4f, 7, 8, 9, 10})},
+       {"json", R"({"p": [[1.7, 2.3], [30.9, 4]], "l": [7, 8]})"},
+       {"txt", "words"}});
+  const std::string fields =
+      std::string(kBoxes) +
+      "  - {field: mask, kind: mask, from: mask.png}\n"
+      "  - {field: points, kind: points, from: json, key: p}\n"
+      "  - {field: labels, kind: numbers, from: json, key: l, type: i64, rows_of: boxes}\n"
+      "  - {field: words, kind: bytes, from: txt}\n";
+  for (const std::string_view steps :
+       {"[{step: decode}, {step: random_resized_crop, size: 20}, {step: horizontal_flip}]",
+        "[{step: decode}, {step: resize, size: 33}, {step: random_crop, size: 20, padding: 3}]",
+        "[{step: decode}, {step: pad, padding: 3}, {step: centre_crop, size: 40}, {step: "
+        "random_crop, size: 20}]",
+        "[{step: decode}, {step: greyscale}, {step: random_rotation, degrees: 40}, {step: resize, "
+        "size: [9, 9]}]"}) {
+    INFO(steps);
+    const auto compiled = pipeline(fields, steps);
+    const auto preparer = prepare::make_preparer();
+    for (const std::uint64_t key : {1, 2, 3, 4}) {
+      Slot plain(*compiled), keeping(*compiled), from_kept(*compiled);
+      std::vector<std::byte> kept;
+      REQUIRE(test::prepare(*preparer, *compiled, {.bytes = record, .draw_key = key}, plain) ==
+              Prepared::done);
+      REQUIRE(test::prepare(*preparer, *compiled, {.bytes = record, .draw_key = key}, keeping,
+                            &kept) == Prepared::done);
+      REQUIRE(test::prepare(*preparer, *compiled, {.bytes = kept, .decoded = true, .draw_key = key},
+                            from_kept) == Prepared::done);
+      CHECK(plain.memory() == keeping.memory());
+      CHECK(plain.memory() == from_kept.memory());
+      for (const std::size_t bytes : {std::size_t{0}, std::size_t{20}, kept.size() - 1}) {
+        CHECK(test::prepare(*preparer, *compiled,
+                            {.bytes = std::span(kept).first(bytes), .decoded = true},
+                            from_kept) == Prepared::corrupt);
+        CHECK(preparer->problem() == "the decoded form is damaged");
+      }
+    }
+  }
+}
+
 // -------------------------------------------------------------------------------- kinds ----
 
 TEST_CASE("a mask has the numbers that Pillow shows of it") {
@@ -802,11 +846,10 @@ TEST_CASE("fields have the type and shape that their kinds and steps say") {
                                               {"joints", ElementType::f64, {17, 3}, false},
                                               {"caption", ElementType::u8, {1000}, true},
                                               {"all", ElementType::f32, {125, 4}, true}}});
-  // Nothing but the whole sample has all fields.
-  CHECK(!compiled->info().decodes());
-  CHECK(compiled->info().prefix_hash == 0);
-  // A picture alone is kept decoded as ever.
-  CHECK(pipeline(kPicture, kDecode, known_parts())->info().decodes());
+  // What is kept decoded of a sample with several fields is more than its picture.
+  const auto alone = pipeline(kPicture, kDecode, known_parts());
+  CHECK(compiled->info().decodes());
+  CHECK(compiled->info().prefix_hash != alone->info().prefix_hash);
 }
 
 TEST_CASE("whatever a field says is part of the pipeline's hash") {

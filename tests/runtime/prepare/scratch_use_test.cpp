@@ -33,7 +33,11 @@ struct Worker {
         pictures(prepare::plain_kernels(), plugins, scratch) {}
   bool run(const prepare::PicturePlan& plan, const Encoded& picture, std::byte* out,
            const prepare::PictureWorker::Keep* keep = nullptr) {
-    return pictures.run(plan, picture, false, 7, out, keep, 0);
+    prepare::PictureWorker::Input input;
+    input.bytes = picture;
+    input.draw_key = 7;
+    input.keep = keep;
+    return pictures.run(plan, input, out);
   }
 };
 

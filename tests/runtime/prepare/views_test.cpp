@@ -7,6 +7,7 @@
 #include "core/order/keys.h"
 #include "tests/runtime/prepare/harness.h"
 #include "tests/runtime/prepare/pictures.h"
+#include "tests/runtime/sources/tar_bytes.h"
 
 namespace batchflow::test::views_test {
 namespace {
@@ -140,6 +141,43 @@ TEST_CASE("views of the kept decoded form are those of the file") {
       CHECK(unkept.memory() == from_kept.memory());
     }
   }
+}
+
+TEST_CASE("views stand beside other fields of a record, also when it is kept decoded") {
+  const Encoded picture = jpeg();
+  const std::string tar =
+      tar_member("s.txt", "a text") +
+      tar_member("s.jpg", {reinterpret_cast<const char*>(picture.data()), picture.size()});
+  const std::span<const std::byte> record = std::as_bytes(std::span(tar));
+  const FakeDataset tars(sources::RecordKind::tar, {}, {100'000}, false);
+  const auto compiled = test::compile(
+      input::parse_yaml(
+          fmt::format("name: test\nfields: [{{field: words, kind: bytes, from: txt, most: 9}}, "
+                      "{{field: image, kind: picture, from: jpg}}]\nsteps: [{{step: decode}}]\n"
+                      "views: [{{field: global, count: 2, steps: [{}]}}]\n",
+                      kGlobal),
+          "test.yaml"),
+      tars);
+  const auto alone = test::compile(
+      input::parse_yaml(fmt::format("name: test\nsteps: [{{step: decode}}]\nviews: [{{field: "
+                                    "global, count: 2, steps: [{}]}}]\n",
+                                    kGlobal),
+                        "test.yaml"),
+      test::files_dataset());
+  using batch::ElementType;
+  CHECK(compiled->spec() == batch::BatchSpec{{{"global", ElementType::u8, {2, 20, 20, 3}, false},
+                                              {"words", ElementType::u8, {9}, true}}});
+  const auto preparer = prepare::make_preparer();
+  Slot slot(*compiled), from_kept(*compiled), views_alone(*alone);
+  std::vector<std::byte> kept;
+  REQUIRE(test::prepare(*preparer, *compiled, {.bytes = record, .draw_key = 5}, slot, &kept) ==
+          Prepared::done);
+  REQUIRE(test::prepare(*preparer, *compiled, {.bytes = kept, .decoded = true, .draw_key = 5},
+                        from_kept) == Prepared::done);
+  REQUIRE(test::prepare(*preparer, *alone, {.bytes = picture, .draw_key = 5}, views_alone) ==
+          Prepared::done);
+  CHECK(slot.memory() == from_kept.memory());
+  CHECK(slot.field(0) == views_alone.field(0));
 }
 
 TEST_CASE("views differ from each other and from visit to visit") {
