@@ -12,6 +12,14 @@ namespace {
 
 constexpr std::uint32_t kViewsMost = 64;
 
+void check_fill(config::ConfigSection& section, const FieldEntry& entry, batch::ElementType type) {
+  if (entry.kind != FieldKind::mask || entry.fill <= mask_number_most(type)) return;
+  section.refuse("fill",
+                 fmt::format("{} is no {}, as field '{}' is", entry.fill, batch::element_name(type),
+                             entry.name),
+                 "write a smaller number, or steps: [{step: cast, to: i32}]");
+}
+
 }  // namespace
 
 void PipelineCompiler::add_fields() {
@@ -47,6 +55,7 @@ void PipelineCompiler::add_field(config::ConfigSection& section) {
   own_stage_ = StepStage::decode;
   section.sections("steps", [this](config::ConfigSection& step) { add_own(step); });
   own_ = nullptr;
+  check_fill(section, out_->joint_.back().entry, out_->spec_.fields.back().type);
 }
 
 void PipelineCompiler::add_picture_field(config::ConfigSection& section, const FieldEntry& entry) {

@@ -89,8 +89,7 @@ bool is_npy(std::span<const std::byte> bytes) {
 }
 
 template <class T>
-bool write_as(const PictureView& mask, std::byte* out) {
-  constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<T>::max());
+bool write_as(const PictureView& mask, std::uint32_t most, std::byte* out) {
   bool fits = true;
   for (int y = 0; y < mask.extent.height; ++y) {
     const std::uint8_t* pixel = mask.row(y);
@@ -155,33 +154,32 @@ bool is_mask_type(batch::ElementType type) {
   return type != ElementType::f16 && type != ElementType::bf16 && type != ElementType::f64;
 }
 
+std::uint32_t mask_number_most(batch::ElementType type) {
+  const Bytes bytes = batch::element_bytes(type);
+  if (bytes > 2) return kMaskNumberMost;
+  const bool is_signed = type == batch::ElementType::i8 || type == batch::ElementType::i16;
+  return (1u << (8 * bytes - (is_signed ? 1 : 0))) - 1;
+}
+
 bool write_mask(const PictureView& mask, batch::ElementType type, std::byte* out) {
   using batch::ElementType;
+  const std::uint32_t most = mask_number_most(type);
   switch (type) {
     case ElementType::u8:
-      return write_as<std::uint8_t>(mask, out);
+      return write_as<std::uint8_t>(mask, most, out);
     case ElementType::i8:
-      return write_as<std::int8_t>(mask, out);
+      return write_as<std::int8_t>(mask, most, out);
     case ElementType::u16:
-      return write_as<std::uint16_t>(mask, out);
+      return write_as<std::uint16_t>(mask, most, out);
     case ElementType::i16:
-      return write_as<std::int16_t>(mask, out);
+      return write_as<std::int16_t>(mask, most, out);
     case ElementType::i32:
-      return write_as<std::int32_t>(mask, out);
+      return write_as<std::int32_t>(mask, most, out);
     case ElementType::i64:
-      return write_as<std::int64_t>(mask, out);
+      return write_as<std::int64_t>(mask, most, out);
     default:
-      break;
+      return write_as<float>(mask, most, out);
   }
-  // All numbers of 24 bits are numbers of f32; its greatest one is no integer of 64 bits.
-  for (int y = 0; y < mask.extent.height; ++y) {
-    const std::uint8_t* pixel = mask.row(y);
-    for (int x = 0; x < mask.extent.width; ++x, pixel += kChannels, out += sizeof(float)) {
-      const auto value = static_cast<float>(pixel[0] | pixel[1] << 8 | pixel[2] << 16);
-      std::memcpy(out, &value, sizeof value);
-    }
-  }
-  return true;
 }
 
 }  // namespace batchflow::prepare

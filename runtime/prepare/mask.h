@@ -43,6 +43,8 @@ void follow_with_mask(std::span<const Operation> operations, std::uint32_t fill,
 
 // Whether a mask can be of this type: one of whole numbers, or f32.
 bool is_mask_type(batch::ElementType type);
+// The greatest number of a mask of this type. REQUIRES: is_mask_type(type)
+std::uint32_t mask_number_most(batch::ElementType type);
 // False: a number is not one of this type; `out` has been written in part.
 bool write_mask(const PictureView& mask, batch::ElementType type, std::byte* out);
 

@@ -123,6 +123,8 @@ class Fields(Folder):
                 kept += len(batch["labels"].values)
             self.assertEqual(sorted(seen), list(range(self.SAMPLES)))
             self.assertGreater(kept, 30)
+        # In the second epoch pictures need not be decoded again.
+        self.assertGreater(self.daemon.status()["decoded_hits"], 0)
 
     def test_strict_jobs_have_the_same_bytes_and_go_on_exactly(self):
         self.serve([members(i) for i in range(self.SAMPLES)])

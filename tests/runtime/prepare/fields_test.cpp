@@ -807,6 +807,9 @@ TEST_CASE("what cannot be is refused when the pipeline is compiled, by field and
        "'normalise' does not work on field 'mask', which is of kind mask; write cast there");
   says(image + "  - {field: mask, kind: mask, from: mask.png, steps: [{step: cast, to: f16}]}\n",
        kDecode, "field 'mask' is a mask, which is never f16; write u8, i8,");
+  says(image + "  - {field: mask, kind: mask, from: mask.png, fill: 256}\n", kDecode,
+       "256 is no u8, as field 'mask' is; write a smaller number, or steps: [{step: cast, to: "
+       "i32}]");
   says(image + "  - {field: boxes, kind: boxes, from: boxes.npy, steps: [{step: cast, to: i32}]}\n",
        kDecode, "not all values of f32, as field 'boxes' has it, are values of i32");
   says(image + "  - {field: boxes, kind: boxes, from: txt}\n", kDecode,
