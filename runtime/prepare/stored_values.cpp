@@ -42,7 +42,7 @@ bool is_value_of(std::int64_t number, ElementType type) {
 // Gathers what stands below a chain of keys.
 class JsonReader final : public nlohmann::json_sax<Json> {
  public:
-  // `in_list`: how many numbers each list has that holds numbers; 0: any.
+  // Each list that holds numbers has a multiple of `in_list`; 0: any number of them.
   JsonReader(std::string_view key, ElementType type, std::uint64_t in_list, bool wants_text,
              std::vector<std::byte>& out)
       : type_(type), in_list_(in_list), wants_text_(wants_text), out_(out) {
@@ -105,7 +105,7 @@ class JsonReader final : public nlohmann::json_sax<Json> {
   bool start_array(std::size_t) override { return open(); }
   bool end_array() override {
     const std::uint64_t numbers = levels_.back().numbers;
-    if (in_list_ > 0 && numbers > 0 && numbers != in_list_)
+    if (in_list_ > 0 && numbers % in_list_ != 0)
       return fail(fmt::format("a list has {} numbers, and a row {}", numbers, in_list_));
     return close();
   }

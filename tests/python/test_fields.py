@@ -276,8 +276,11 @@ class Fields(Folder):
 
     def test_the_pipelines_of_the_page_as_files(self):
         texts = re.findall(r"^```yaml\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+        some = [text for text in texts if text.startswith("  - ")]
         texts = [text for text in texts if text.startswith("kind: pipeline")]
-        self.assertEqual(len(texts), 2)
+        self.assertEqual((len(texts), len(some)), (2, 2))
+        texts += [f"name: some\nfields:\n  - {{field: image, kind: picture}}\n{text}"
+                  "steps: [{step: decode}, {step: resize, size: [8, 8]}]\n" for text in some]
         files = []
         for i, text in enumerate(texts):
             files.append(str(self.folder / f"{i}.yaml"))

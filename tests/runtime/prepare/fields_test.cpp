@@ -450,6 +450,7 @@ TEST_CASE("boxes are read in each format, from NumPy and from JSON") {
                            {"bbox": [0, 0, 1, 1]}], "bbox": [4]})") ==
         std::vector<float>{10, 6, 30, 20, 0, 0, 1, 1});
   CHECK(of("from: boxes.json", "boxes.json", "[10, 6, 30, 20]") == corners);
+  CHECK(of("from: boxes.json", "boxes.json", "[10, 6, 30, 20, 1, 2, 3, 4]").size() == 8);
   CHECK(of("from: boxes.json", "boxes.json", "[]").empty());
   CHECK(of("from: b.npy", "b.npy", npy<double>("<f8", "(0,)", {})).empty());
   // What lies outside is clipped.
@@ -486,6 +487,32 @@ TEST_CASE("rows that belong to boxes leave with them") {
                  {"json", R"({"o": [{"box": [1, 1, 5, 5], "joints": [[1, 2, 1], [3, 4, 0]]}]})"}});
   CHECK(short_of.result == Prepared::corrupt);
   CHECK(short_of.problem == "field 'labels': it has 0 rows, and 'boxes' 1");
+}
+
+TEST_CASE("annotations of COCO are read as they are") {
+  Made made(
+      std::string(kPicture) +
+          "  - {field: boxes, kind: boxes, from: json, key: annotations.bbox, format: xywh, "
+          "sanitise: {}}\n"
+          "  - {field: classes, kind: numbers, from: json, key: annotations.category_id, type: "
+          "i64, rows_of: boxes}\n"
+          "  - {field: joints, kind: points, from: json, key: annotations.keypoints, shape: "
+          "[3, 3], rows_of: boxes}\n"
+          "  - {field: crowd, kind: numbers, from: json, key: annotations.iscrowd, type: u8, "
+          "rows_of: boxes}\n",
+      kDecode, {{"png", picture()}, {"json", R"({"image_id": 9, "annotations": [
+               {"bbox": [1.5, 2, 10, 8], "category_id": 18, "iscrowd": 0, "id": 1,
+                "keypoints": [1, 2, 2, 3, 4, 1, 0, 0, 0], "segmentation": [[1, 2, 3, 4, 5, 6]]},
+               {"bbox": [5, 5, 0, 8], "category_id": 3, "iscrowd": 1, "id": 2,
+                "keypoints": [0, 0, 0, 0, 0, 0, 0, 0, 0], "segmentation": {"counts": [9]}},
+               {"bbox": [20, 20, 5, 5], "category_id": 1, "iscrowd": 1, "id": 3,
+                "keypoints": [9, 8, 7, 6, 5, 4, 3, 2, 1], "segmentation": []}]})"}});
+  REQUIRE_MESSAGE(made.result == Prepared::done, made.problem);
+  CHECK(made.field<float>("boxes") == std::vector<float>{1.5f, 2, 11.5f, 10, 20, 20, 25, 25});
+  CHECK(made.field<std::int64_t>("classes") == std::vector<std::int64_t>{18, 1});
+  CHECK(made.field<std::uint8_t>("crowd") == std::vector<std::uint8_t>{0, 1});
+  CHECK(made.field<float>("joints").size() == 18);
+  CHECK(made.field<float>("joints")[9] == 9);
 }
 
 TEST_CASE("texts and numbers go along, with steps of their own") {
@@ -684,6 +711,10 @@ TEST_CASE("a sample that is wrong in any field is corrupt, and says why") {
   std::string deep;
   for (int i = 0; i < 10'000; ++i) deep += "{\"n\":";
   CHECK(of_json(deep) == "field 'n': it is nested too deep");
+
+  CHECK(problem("  - {field: boxes, kind: boxes, from: json}\n",
+                {{"png", picture()}, {"json", "[[1, 2, 3], [4, 5, 6, 7, 8]]"}}) ==
+        "field 'boxes': a list has 3 numbers, and a row 4");
 
   const std::string mask = "  - {field: mask, kind: mask, from: mask.png}\n";
   const auto of_mask = [&](const std::string& bytes) {
