@@ -72,7 +72,7 @@ void PipelineCompiler::add_picture_field(config::ConfigSection& section, const F
   out_->spec_.fields.push_back({entry.name, batch::ElementType::u8, {}, false});
 }
 
-void PipelineCompiler::find_rows_of(JointField& field) const {
+void PipelineCompiler::find_rows_of(JointField& field) {
   const std::string& boxes = field.entry.rows_of;
   if (boxes.empty()) return;
   const std::vector<JointField>& all = out_->joint_;
@@ -89,6 +89,11 @@ void PipelineCompiler::find_rows_of(JointField& field) const {
                           boxes),
         found == all.end() ? "write rows_of: and the name of one" : "write ragged: true");
   field.rows_of = static_cast<std::size_t>(found - all.begin());
+  // It has no more rows than there are boxes.
+  std::uint64_t& most = field.numbers.stored.shape.front();
+  most = std::min(most, found->numbers.stored.shape.front());
+  batch::Field& made = out_->spec_.fields[field.numbers.field];
+  if (made.ragged) made.shape.front() = most;
 }
 
 void PipelineCompiler::add_own(config::ConfigSection& section) {

@@ -43,7 +43,7 @@ class PipelineCompiler {
   void add_fields();
   void add_field(config::ConfigSection& section);
   void add_picture_field(config::ConfigSection& section, const FieldEntry& entry);
-  void find_rows_of(JointField& field) const;
+  void find_rows_of(JointField& field);
   // A step of one field alone.
   void add_own(config::ConfigSection& section);
   void end_fields();

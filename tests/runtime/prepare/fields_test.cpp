@@ -465,7 +465,7 @@ TEST_CASE("rows that belong to boxes leave with them") {
   const std::string fields =
       std::string(kPicture) +
       "  - {field: labels, kind: numbers, from: json, key: o.label, type: i32, rows_of: boxes}\n"
-      "  - {field: boxes, kind: boxes, from: json, key: o.box, sanitise: {}}\n"
+      "  - {field: boxes, kind: boxes, from: json, key: o.box, sanitise: {}, most: 3}\n"
       "  - {field: joints, kind: points, from: json, key: o.joints, shape: [2, 3], rows_of: "
       "boxes}\n";
   const std::string json =
@@ -481,7 +481,8 @@ TEST_CASE("rows that belong to boxes leave with them") {
   CHECK(made.field<std::int32_t>("labels") == std::vector<std::int32_t>{3, 5});
   CHECK(made.field<float>("joints") ==
         std::vector<float>{76, 4, 1, 72, 8, 0, 68, 12, 1, 64, 16, 2});
-  CHECK(made.spec().find("joints")->shape.size() == 3);
+  CHECK(made.spec().find("joints")->shape == std::vector<std::uint64_t>{3, 2, 3});
+  CHECK(made.spec().find("labels")->shape == std::vector<std::uint64_t>{3});
   Made short_of(fields, kDecode,
                 {{"png", picture()},
                  {"json", R"({"o": [{"box": [1, 1, 5, 5], "joints": [[1, 2, 1], [3, 4, 0]]}]})"}});
