@@ -82,7 +82,7 @@ class PictureWorker {
                 std::byte* out);
   // Decodes into `memory`, if given, which has room for all of the picture.
   bool decode(const Box& wanted, std::byte* memory);
-  // What a mask takes, whose header it reads.
+  // Reads the mask's header, and adds what the mask takes.
   bool add_needs(const MaskAlong& mask, const DecodeLimits& limits, Bytes& needs);
   bool run(const MaskAlong& mask, const DecodeLimits& limits);
   Decoder* open(const MaskAlong& mask, const DecodeLimits& limits);

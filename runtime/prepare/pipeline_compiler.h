@@ -121,9 +121,9 @@ class PipelineCompiler {
   bool has_fields_ = false;                   // the pipeline names its fields
   bool names_picture_ = false;                // one of them
   std::optional<std::size_t> picture_field_;  // where that stands in the batch
-  std::optional<std::size_t> view_field_;     // whose steps are read
+  std::optional<std::size_t> view_field_;     // the view with the steps that are read
   std::uint32_t all_views_ = 0;
-  JointField* own_ = nullptr;  // whose own steps are read
+  JointField* own_ = nullptr;  // the field with the steps that are read
   StepStage own_stage_ = StepStage::decode;
 };
 
