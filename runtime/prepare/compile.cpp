@@ -100,6 +100,7 @@ std::unique_ptr<Pipeline> PipelineCompiler::run() {
     end_picture();
   else if (!has_fields_)
     plan_numbers();
+  end_sound();
   if (has_fields_) end_fields();
   if (out_->afterwards_) end_plugins();
   if (out_->spec_.find(sources::kLabelField) == nullptr && has_labels_) {
@@ -165,7 +166,7 @@ void PipelineCompiler::check_stage(config::ConfigSection& section, const Pipelin
   if (step.stage < last_stage_)
     section.refuse("step", fmt::format("'{}' cannot come after '{}'", step.name, last_),
                    "write it before; the order is decode, what changes pictures, normalise, "
-                   "random_erasing, tokens, cast, layout, reshape, plugins");
+                   "random_erasing, decode_sound, cut_sound, mel_spectrogram, tokens, cast, layout, reshape, plugins");
 }
 
 void PipelineCompiler::take(config::ConfigSection& section, const PipelineStep&, std::uint32_t,
@@ -360,7 +361,7 @@ void PipelineCompiler::plan_numbers() {
     });
   }
   for (std::size_t i = 0; i < spec.fields.size(); ++i)
-    out_->numbers_.push_back({spec.fields[i], i, std::nullopt});
+    out_->numbers_.push_back({spec.fields[i], i});
 }
 
 void PipelineCompiler::end_picture() {

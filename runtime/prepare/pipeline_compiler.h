@@ -90,6 +90,15 @@ class PipelineCompiler {
             const RandomErasing& step);
   void take(config::ConfigSection& section, const PipelineStep&, std::uint32_t, const Cast& step);
   void take(config::ConfigSection&, const PipelineStep&, std::uint32_t, const Layout& step);
+  void take(config::ConfigSection& section, const PipelineStep&, std::uint32_t,
+            const DecodeSound& step);
+  void take(config::ConfigSection& section, const PipelineStep&, std::uint32_t index,
+            const CutSound& step);
+  void take(config::ConfigSection& section, const PipelineStep&, std::uint32_t,
+            const MelOfSound& step);
+  SoundPlan& sound(config::ConfigSection& section);
+  void shape_sound(config::ConfigSection& section);
+  void end_sound();
   void take(config::ConfigSection& section, const PipelineStep&, std::uint32_t, const Tokens& step);
   void take(config::ConfigSection& section, const PipelineStep&, std::uint32_t,
             const Reshape& step);

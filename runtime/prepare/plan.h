@@ -1,6 +1,7 @@
 // A pipeline as it is carried out: which part of a sample is used, and what is done to it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -46,7 +47,8 @@ struct ViewPlan {
 struct NumbersPlan {
   batch::Field stored;
   std::size_t field = 0;
-  std::optional<Tokens> tokens;  // its result has the type of the batch's field
+  std::optional<SoundPlan> sound = {};
+  std::optional<Tokens> tokens = {};  // its result has the type of the batch's field
 };
 
 // A field that stands beside the picture.
@@ -87,6 +89,10 @@ class CompiledPipeline final : public Pipeline {
   const batch::BatchSpec& stored() const { return stored_; }
   const std::optional<PicturePlan>& picture() const { return picture_; }
   const std::vector<NumbersPlan>& numbers() const { return numbers_; }
+  bool has_sound() const {  // of one field
+    return std::any_of(numbers_.begin(), numbers_.end(),
+                       [](const NumbersPlan& one) { return one.sound.has_value(); });
+  }
   // Fields that are views of the picture, which then is no field itself; and the draw key of these
   // is that of a step with this index.
   const std::vector<ViewPlan>& views() const { return views_; }

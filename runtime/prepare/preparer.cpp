@@ -57,10 +57,12 @@ class WorkerPreparer final : public Preparer {
 
   void end_sample() override {
     pictures_.end();
-    const Bytes held = pictures_.held() + parts_.held() + before_plugins_.bytes() + joint_.held();
+    const Bytes held =
+        pictures_.held() + parts_.held() + sounds_.held() + before_plugins_.bytes() + joint_.held();
     if (scratch_.is_large() || held > scratch_.limits().of_small()) {
       pictures_.drop();
       parts_.drop();
+      sounds_.drop();
       before_plugins_.drop();
       joint_.drop();
     }
@@ -182,12 +184,34 @@ class WorkerPreparer final : public Preparer {
     return parts_.find(pipeline.kind(), input.bytes, pipeline.stored()) || fail(parts_.problem());
   }
 
+  // The parts, and the sound's header, which says what it takes.
+  bool find_sound(const CompiledPipeline& pipeline, const Input& input) {
+    const sources::RecordKind kind = pipeline.kind();
+    if (!parts_.find_without_numbers(kind, input.bytes, pipeline.stored()))
+      return fail(parts_.problem());
+    const Bytes numbers = parts_.numbers_bytes(kind, input.bytes);
+    const NumbersPlan& plan = *std::find_if(pipeline.numbers().begin(), pipeline.numbers().end(),
+                                            [](const NumbersPlan& one) { return one.sound; });
+    const auto open = [&] {
+      const sources::Part* const part = parts_.part(plan.stored.name);
+      if (!part) return fail(fmt::format("it has no field '{}'", plan.stored.name));
+      return sounds_.open(*plan.sound, part->bytes) || fail(sounds_.problem());
+    };
+    if (!open()) return false;
+    if (!scratch_.take(memory::counted_sum(memory::counted_sum(numbers, sounds_.needs(*plan.sound)),
+                                           beside(pipeline, input))))
+      return fail(scratch_.problem());
+    if (numbers == 0) return true;
+    parts_.reserve_numbers(numbers);
+    return parts_.find(kind, input.bytes, pipeline.stored()) ? open() : fail(parts_.problem());
+  }
+
   // Whether samples go through the first step several at once: functions on numbers.
   static bool goes_ahead(const CompiledPipeline& pipeline) {
     const std::optional<Afterwards>& plugins = pipeline.afterwards();
     if (!plugins || pipeline.picture() || pipeline.numbers().size() != 1) return false;
     const step::StepPlugin& first = *plugins->steps.front().plugin;
-    return pipeline.numbers().front().field == plugins->field &&
+    return pipeline.numbers().front().field == plugins->field && !pipeline.has_sound() &&
            !plugins->before.fields[0].ragged && !first.declared().output.ragged;
   }
 
@@ -251,7 +275,8 @@ class WorkerPreparer final : public Preparer {
   bool numbers(const CompiledPipeline& pipeline, const Input& input, const batch::BlockWriter& out,
                std::uint32_t index) {
     if (input.decoded) return true;  // plugins go on from there
-    if (!find_parts(pipeline, input)) return false;
+    if (pipeline.has_sound() ? !find_sound(pipeline, input) : !find_parts(pipeline, input))
+      return false;
     for (const NumbersPlan& plan : pipeline.numbers()) {
       const sources::Part* part = parts_.part(plan.stored.name);
       // If no fields are named, each sample has those that it has.
@@ -259,11 +284,20 @@ class WorkerPreparer final : public Preparer {
       if (!part && plan.stored.ragged && pipeline.part().empty()) part = &none;
       if (!part) return fail(fmt::format("it has no field '{}'", plan.stored.name));
       const std::optional<Afterwards>& plugins = pipeline.afterwards();
-      const bool done =
-          plugins && plugins->field == plan.field
-              ? write_field(plan, plugins->before.fields[0], *part, before_plugins(pipeline), 0, 0)
-              : write_field(plan, pipeline.spec().fields[plan.field], *part, out, plan.field,
-                            index);
+      const bool is_before_plugins = plugins && plugins->field == plan.field;
+      if (plan.sound) {
+        if (!(is_before_plugins
+                  ? sounds_.write(*plan.sound, input.draw_key, plugins->before.fields[0],
+                                  before_plugins(pipeline), 0, 0)
+                  : sounds_.write(*plan.sound, input.draw_key, pipeline.spec().fields[plan.field],
+                                  out, plan.field, index)))
+          return fail(sounds_.problem());
+        continue;
+      }
+      const bool done = is_before_plugins ? write_field(plan, plugins->before.fields[0], *part,
+                                                        before_plugins(pipeline), 0, 0)
+                                          : write_field(plan, pipeline.spec().fields[plan.field],
+                                                        *part, out, plan.field, index);
       if (!done)
         return fail(fmt::format("field '{}' has {} bytes", plan.stored.name, part->bytes.size()));
     }
@@ -342,6 +376,7 @@ class WorkerPreparer final : public Preparer {
   step::StepRunner plugins_;
   PictureWorker pictures_;
   sources::RecordParts parts_;
+  SoundWorker sounds_;
   JointWorker joint_;
   memory::ScratchMemory before_plugins_;
   std::vector<std::uint64_t> shape_;  // of a sample, for plugins

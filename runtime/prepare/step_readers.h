@@ -71,6 +71,12 @@ ReadStep read_solarize(config::ConfigSection& section);
 ReadStep read_autocontrast(config::ConfigSection& section);
 ReadStep read_equalize(config::ConfigSection& section);
 
+// Of sound.
+ReadStep read_decode_sound(config::ConfigSection& section);
+ReadStep read_cut_sound(config::ConfigSection& section);
+ReadStep read_random_cut_sound(config::ConfigSection& section);
+ReadStep read_mel_spectrogram(config::ConfigSection& section);
+
 // Of choices among changes.
 ReadStep read_rand_augment(config::ConfigSection& section);
 ReadStep read_trivial_augment(config::ConfigSection& section);

@@ -23,6 +23,7 @@
 #include "runtime/prepare/neighbours.h"
 #include "runtime/prepare/pad.h"
 #include "runtime/prepare/point_change.h"
+#include "runtime/prepare/sound.h"
 #include "runtime/prepare/warp.h"
 #include "runtime/step/step_plugin.h"
 
@@ -122,6 +123,10 @@ struct Tokens {
   Fit fit = Fit::cut_or_pad;
   std::uint64_t pad_with = 0;
 };
+struct MelOfSound {
+  audio::MelSettings settings;  // without the rate
+  bool f_max_is_given = false;  // else half of the rate
+};
 struct Reshape {
   std::vector<std::uint64_t> shape;
 };
@@ -135,7 +140,7 @@ using StepKind =
     std::variant<Decode, Resize, CentreCrop, RandomResizedCrop, PadEdges, RandomCrop, Flip,
                  ColourJitter, RandomPointChange, RandomSharpness, GaussianBlur, RandomRotation,
                  RandomAffine, RandAugment, TrivialAugment, AutoAugment, RandomApply, RandomChoice,
-                 PictureByPlugin, Normalisation, RandomErasing, Cast, Layout, Tokens, Reshape>;
+                 PictureByPlugin, Normalisation, RandomErasing, DecodeSound, CutSound, MelOfSound, Cast, Layout, Tokens, Reshape>;
 struct NestedStep {
   std::string_view name;
   StepKind kind;
@@ -148,6 +153,9 @@ enum class StepStage : std::uint8_t {
   picture,
   normalise,
   erase,
+  sound,
+  cut_sound,
+  mel,
   tokens,
   cast,
   layout,

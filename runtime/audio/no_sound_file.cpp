@@ -1,0 +1,25 @@
+#include "runtime/audio/sound_file.h"
+
+namespace batchflow::audio {
+
+struct SoundFile::Source {};
+
+bool has_sound_files() {
+  return false;
+}
+
+SoundFile::SoundFile() = default;
+SoundFile::~SoundFile() = default;
+
+bool SoundFile::open(std::span<const std::byte>) {
+  problem_ = "this build decodes no sound";
+  return false;
+}
+
+bool SoundFile::read(std::span<float>) {
+  return false;
+}
+
+void SoundFile::close() {}
+
+}  // namespace batchflow::audio

@@ -1,0 +1,32 @@
+// Another number of frames a second, as torchaudio.functional.resample makes it with its defaults:
+// a sinc of six zero crossings on each side below a squared cosine, cut off at 0.99 of the lower
+// half rate.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace batchflow::audio {
+
+class SoundResampler {
+ public:
+  // REQUIRES: both are above 0
+  SoundResampler(std::uint32_t from, std::uint32_t to);
+
+  // Whether its table of weights has at most kWeightsMost entries. Rates that have no common
+  // divisor would take much more.
+  static bool is_possible(std::uint32_t from, std::uint32_t to);
+  static constexpr std::uint64_t kWeightsMost = std::uint64_t{1} << 22;
+
+  std::uint64_t frames_after(std::uint64_t frames) const;
+  // REQUIRES: out.size() == frames_after(in.size())
+  void run(std::span<const float> in, std::span<float> out) const;
+
+ private:
+  std::uint64_t from_, to_;     // without their common divisor
+  std::uint64_t width_;         // frames that count before and behind
+  std::vector<float> weights_;  // for each of `to_` frames, 2 width_ + from_
+};
+
+}  // namespace batchflow::audio
