@@ -34,8 +34,7 @@ void PipelineCompiler::take(config::ConfigSection& section, const PipelineStep&,
     section.refuse("step", "a field beside others is no sound yet",
                    "leave 'fields' out, and name the sound by field: NAME");
   auto [plan, field] = worked_on(section);
-  if (plan.stored.type != batch::ElementType::u8 || !plan.stored.ragged ||
-      plan.stored.shape.size() != 1)
+  if (plan.stored.type != batch::ElementType::u8 || plan.stored.shape.size() != 1)
     section.refuse("step", fmt::format("field '{}' is no encoded sound", field.name),
                    "leave this step out, or name the field that is by field: NAME");
   plan.sound.emplace().decode = step;
