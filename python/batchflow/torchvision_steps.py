@@ -91,9 +91,9 @@ def filter_of(transform: Any, is_tensor: bool = False) -> _Step:
 def _warp_style(transform: Any) -> _Step:
     value = _written_filter(transform)
     made = _FILTERS.get(value)
-    if made not in ("nearest", "bilinear"):
-        raise NotMappable(f"its interpolation is {value}, and here the service has nearest and "
-                          "bilinear")
+    if made is None:
+        raise NotMappable(f"its interpolation is {value}, and the service has bilinear, bicubic and "
+                          "nearest")
     return {"interpolation": made, "fill": _fill(transform.fill)}
 
 

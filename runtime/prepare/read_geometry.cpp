@@ -151,8 +151,8 @@ std::vector<std::uint64_t> whole_numbers(config::ConfigSection& section, std::st
 
 WarpStyle read_warp_style(config::ConfigSection& section) {
   WarpStyle style;
-  if (section.one_of("interpolation", {"nearest", "bilinear"}, 0) == 1)
-    style.filter = Filter::bilinear;
+  constexpr Filter kOrder[] = {Filter::nearest, Filter::bilinear, Filter::bicubic};
+  style.filter = kOrder[section.one_of("interpolation", {"nearest", "bilinear", "bicubic"}, 0)];
   style.fill = read_fill(section);
   return style;
 }

@@ -113,15 +113,53 @@ void bilinear_pixel(const PictureView& picture, double x, double y, const Colour
   }
 }
 
-void bilinear(const Warp& warp, const PictureView& picture, PictureBuffer& out) {
+// The curve through the middle two of four values, with the slopes between its neighbours.
+double curve(double a, double b, double c, double d, double share) {
+  const double square = 2 * (a - b) + c - d, cube = -a + b - c + d;
+  return b + share * ((-a + c) + share * (square + share * cube));
+}
+
+// Digits behind the point are cut off, as in Pillow. Beyond the left and right edges are their
+// pixels again; below the picture is what is above.
+void bicubic_pixel(const PictureView& picture, double x, double y, const Colour& fill,
+                   std::uint8_t* out) {
+  const Extent2 size = picture.extent;
+  if (!(x >= 0.0 && x < size.width && y >= 0.0 && y < size.height)) return put(out, fill.data());
+  x -= 0.5;
+  y -= 0.5;
+  const int left = static_cast<int>(std::floor(x)), top = static_cast<int>(std::floor(y));
+  const double right_share = x - left, lower_share = y - top;
+  std::array<int, 4> columns;
+  for (int i = 0; i < 4; ++i)
+    columns[static_cast<std::size_t>(i)] = std::clamp(left - 1 + i, 0, size.width - 1) * kChannels;
+  for (int c = 0; c < kChannels; ++c) {
+    std::array<double, 4> rows;
+    for (int i = 0; i < 4; ++i) {
+      const int at = top - 1 + i;
+      if (i > 0 && !is_inside(at, size.height)) {
+        rows[static_cast<std::size_t>(i)] = rows[static_cast<std::size_t>(i) - 1];
+        continue;
+      }
+      const std::uint8_t* const row = picture.row(std::clamp(at, 0, size.height - 1)) + c;
+      rows[static_cast<std::size_t>(i)] =
+          curve(row[columns[0]], row[columns[1]], row[columns[2]], row[columns[3]], right_share);
+    }
+    const double value = curve(rows[0], rows[1], rows[2], rows[3], lower_share);
+    out[c] = static_cast<std::uint8_t>(std::clamp(value, 0.0, 255.0));
+  }
+}
+
+using PixelOf = void (*)(const PictureView&, double, double, const Colour&, std::uint8_t*);
+template <PixelOf pixel>
+void each_pixel(const Warp& warp, const PictureView& picture, PictureBuffer& out) {
   const WarpMatrix& m = warp.matrix;
   for (int y = 0; y < picture.extent.height; ++y) {
     std::uint8_t* to = out.row(y);
     const double at_y = y + 0.5;
     for (int x = 0; x < picture.extent.width; ++x, to += kChannels) {
       const double at_x = x + 0.5;
-      bilinear_pixel(picture, m[0] * at_x + m[1] * at_y + m[2], m[3] * at_x + m[4] * at_y + m[5],
-                     warp.style.fill, to);
+      pixel(picture, m[0] * at_x + m[1] * at_y + m[2], m[3] * at_x + m[4] * at_y + m[5],
+            warp.style.fill, to);
     }
   }
 }
@@ -160,7 +198,8 @@ WarpMatrix inverse_of(const Affine& affine, Extent2 picture) {
 
 void warp(const Warp& warp, const PictureView& picture, PictureBuffer& out) {
   out.reset(picture.extent);
-  if (warp.style.filter == Filter::bilinear) return bilinear(warp, picture, out);
+  if (warp.style.filter == Filter::bilinear) return each_pixel<bilinear_pixel>(warp, picture, out);
+  if (warp.style.filter == Filter::bicubic) return each_pixel<bicubic_pixel>(warp, picture, out);
   const bool is_turned = warp.matrix[1] != 0 || warp.matrix[3] != 0;
   if (is_turned && fits_fixed_point(warp.matrix, picture.extent))
     return nearest_in_fixed_point(warp, picture, out);

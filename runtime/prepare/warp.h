@@ -14,7 +14,7 @@ namespace batchflow::prepare {
 using WarpMatrix = std::array<double, 6>;
 
 struct WarpStyle {
-  Filter filter = Filter::nearest;  // or bilinear
+  Filter filter = Filter::nearest;  // or bilinear, bicubic
   Colour fill{};                    // of what lies outside the source
 };
 

@@ -17,7 +17,7 @@ namespace {
 TEST_CASE("pictures are prepared as Pillow and torchvision prepare them") {
   const auto folder = golden_folder();
   const std::vector<GoldenCase> cases = golden_cases();
-  CHECK(cases.size() >= 410);
+  CHECK(cases.size() >= 430);
   for (const auto& preparer : test::all_preparers()) {
     for (const GoldenCase& one : cases) {
       INFO(one.name);

@@ -381,7 +381,7 @@ def warps():
     encoded = png(Image.fromarray(pixels(48, 36, noise=120)))
     square = png(Image.fromarray(pixels(32, 32, noise=120)))
     fill = ", fill: [9, 80, 200]"
-    for name in ("nearest", "bilinear"):
+    for name in ("nearest", "bilinear", "bicubic"):
         for key in range(6):
             angle = Draws(key, 1).uniform(-45, 45)
             add(f"rotation-{name}-{key}", encoded,
