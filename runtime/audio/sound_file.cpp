@@ -33,7 +33,8 @@ struct SoundFile::Source {
   static sf_count_t read(void* to, sf_count_t count, void* self) {
     Source& source = *static_cast<Source*>(self);
     count = std::clamp<sf_count_t>(count, 0, source.size() - source.at);
-    std::memcpy(to, source.bytes.data() + source.at, static_cast<std::size_t>(count));
+    if (count > 0)
+      std::memcpy(to, source.bytes.data() + source.at, static_cast<std::size_t>(count));
     source.at += count;
     return count;
   }
