@@ -16,6 +16,13 @@
 #include "tests/runtime/prepare/harness.h"
 #include "tests/skip.h"
 
+// libsndfile 1.2.0 forgets what it has of an Ogg Vorbis that has a damaged header
+// (docs/pipelines.md, "Sound").
+extern "C" const char* __lsan_default_suppressions();
+extern "C" const char* __lsan_default_suppressions() {
+  return "leak:vorbis_info_init";
+}
+
 namespace batchflow::test::sound_test {
 namespace {
 
