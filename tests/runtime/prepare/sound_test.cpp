@@ -18,8 +18,8 @@
 
 // libsndfile 1.2.0 forgets what it has of an Ogg Vorbis that has a damaged header
 // (docs/pipelines.md, "Sound").
-extern "C" const char* __lsan_default_suppressions();
-extern "C" const char* __lsan_default_suppressions() {
+extern "C" __attribute__((visibility("default"))) const char* __lsan_default_suppressions();
+const char* __lsan_default_suppressions() {
   return "leak:vorbis_info_init";
 }
 
