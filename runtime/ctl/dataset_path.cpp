@@ -14,6 +14,8 @@ namespace batchflow::ctl {
 void DatasetPath::add_options(CLI::App& command) {
   command.add_option("--format", format, "The format of the data; default: it is found out");
   command.add_option("--tokens", tokens, "Tokens of a sample, for files of tokens");
+  command.add_option("--column", column, "The column that is the sample, of tables");
+  command.add_option("--label", label, "The column that is its label, of tables");
 }
 
 DatasetPath find_dataset(const std::string& text, DatasetPath given, const std::string& service) {
@@ -50,6 +52,8 @@ OpenedDataset open_dataset(const DatasetPath& dataset) {
   options.root = dataset.path;
   options.format = dataset.format;
   options.tokens_per_sample = dataset.tokens;
+  options.column = dataset.column;
+  options.label_column = dataset.label;
   options.stop = output::was_interrupted;
   options.progress = [&](std::uint64_t done, std::uint64_t total, std::string_view what) {
     bar.show(total == 0 ? -1 : static_cast<double>(done) / static_cast<double>(total),

@@ -15,7 +15,8 @@ struct DatasetPath {
   std::string path;
   std::string format;  // empty: it is found out
   std::uint64_t tokens = 0;
-  std::string version;  // that the service serves; empty: the service was not asked
+  std::string column, label;  // of tables; empty: the obvious ones
+  std::string version;        // that the service serves; empty: the service was not asked
 
   // Adds --format and --tokens to a command that takes a dataset.
   void add_options(CLI::App& command);

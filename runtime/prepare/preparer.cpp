@@ -162,6 +162,7 @@ class WorkerPreparer final : public Preparer {
 
   const sources::Part* picture_part(const CompiledPipeline& pipeline) const {
     if (!pipeline.part().empty()) return parts_.part(pipeline.part());
+    if (pipeline.kind() == sources::RecordKind::value) return &parts_.parts().front();
     for (const std::string_view name : kPictureParts)
       if (const sources::Part* part = parts_.part(name)) return part;
     return nullptr;

@@ -14,7 +14,7 @@ namespace {
 using ByteSpan = std::span<const std::byte>;
 
 constexpr std::string_view kIndexMagic{"BFINDEX\n", 8};
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 constexpr std::size_t kPreamble = 16;
 
 std::uint64_t padded(std::uint64_t bytes) {
@@ -106,7 +106,7 @@ std::string IndexView::read(ByteSpan bytes, const StopAsked& stop) {
 
   ByteReader in(rest.first(length));
   head_.format = take_text(in);
-  head_.kind = static_cast<RecordKind>(in.count(static_cast<std::uint64_t>(RecordKind::rows)));
+  head_.kind = static_cast<RecordKind>(in.count(static_cast<std::uint64_t>(RecordKind::value)));
   head_.takes_all = in.count(1) == 1;
   head_.takes_nested = in.count(1) == 1;
   head_.version = in.u64();
@@ -150,8 +150,9 @@ std::string IndexView::check(const StopAsked& stop) const {
       (at(IndexSection::labels).empty() || has(IndexSection::labels, head_.samples)) &&
       has(IndexSection::name_ends, head_.kind == RecordKind::tar ? head_.samples : 0) &&
       (head_.fields.fields.empty()
-           ? !rows && head_.kind != RecordKind::packed
-           : head_.kind != RecordKind::whole && head_.fields.problem().empty());
+           ? !rows && head_.kind != RecordKind::packed && head_.kind != RecordKind::value
+           : head_.kind != RecordKind::whole && head_.fields.problem().empty() &&
+                 (head_.kind != RecordKind::value || head_.fields.fields.size() == 1));
   if (!fits) return "its lists do not fit together";
 
   // Ends must not descend, and the last must be the end of the section.

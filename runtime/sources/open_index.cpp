@@ -52,6 +52,8 @@ std::filesystem::path index_path(const SourceOptions& options, const DataRoot& r
   hash.add(options.format);
   hash.add(options.tokens_per_sample);
   hash.add(options.token_type);
+  hash.add(options.column);
+  hash.add(options.label_column);
   return options.index_folder / fmt::format("{:016x}.bfindex", hash.digest());
 }
 

@@ -67,6 +67,12 @@ bool RecordParts::find(RecordKind kind, ByteSpan record, const batch::BatchSpec&
         return fail("a row has not the size that the index says");
       found = add(stored.fields[0].name, stored.fields[0].type, record);
       break;
+    case RecordKind::value:
+      if (stored.fields.size() != 1 ||
+          (!stored.fields[0].ragged && record.size() != stored.fields[0].row_bytes()))
+        return fail("it has not the size that the index says");
+      found = add(stored.fields[0].name, stored.fields[0].type, record);
+      break;
   }
   // From here on the memory of numbers that were written out does not move.
   for (const Written& written : written_)

@@ -37,6 +37,7 @@ class RecordParts {
   //   example  the features; a list of several byte strings is several parts of one name
   //   packed   the stored fields, in order; a ragged one has as many rows as its bytes hold
   //   rows     the one stored field
+  //   value    the same
   bool find(RecordKind kind, std::span<const std::byte> record, const batch::BatchSpec& stored) {
     return find(kind, record, stored, Numbers::written_out);
   }

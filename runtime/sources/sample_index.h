@@ -30,6 +30,7 @@ enum class RecordKind : std::uint8_t {
   example,  // a TFRecord with its checksums; the payload is a tf.train.Example
   packed,   // a record of the format that `batchflowctl pack` writes
   rows,     // dense numbers: a row of a .npy file, or a run of tokens
+  value,    // the value of one column of a table: a picture, any bytes, or numbers
 };
 
 struct Extent {
@@ -130,6 +131,8 @@ struct SourceOptions {
   std::filesystem::path index_folder;   // where indices are kept; empty: only in memory
   std::uint64_t tokens_per_sample = 0;  // for token files
   std::string token_type;               // u16 or u32; empty: as the file's name ends
+  std::string column;        // of tables: the column that is the sample; empty: found out
+  std::string label_column;  // and that is its label
   // The root, if it is open already; null: `root` is opened.
   std::shared_ptr<const DataRoot> opened;
   StopAsked stop;

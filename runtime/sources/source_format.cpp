@@ -66,6 +66,10 @@ bool begins_packed(ByteView& file) {
   return as_text(file.view(0, kPackedMagic.size())) == kPackedMagic;
 }
 
+bool is_mds(std::string_view path) {
+  return ends_with(path, {".mds"});
+}
+
 bool is_numpy(std::string_view path) {
   return ends_with(path, {".npy"});
 }
@@ -89,6 +93,8 @@ const std::vector<SourceFormat>& source_format_table() {
        index_tfrecords},
       {"packed", "files that `batchflowctl pack` wrote", is_packed, begins_packed, false,
        index_packed_shards},
+      {"mds", "shards of MosaicML Streaming; a column of a row is a sample", is_mds, nullptr, false,
+       index_mds_shards},
       {"numpy", ".npy files of one shape; a row is a sample", is_numpy, begins_numpy, false,
        index_numpy_files},
       {"tokens", "numbers of 16 or 32 bits; a run of so many as `tokens` says is a sample",

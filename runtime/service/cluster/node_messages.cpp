@@ -118,6 +118,8 @@ std::string encode(const DatasetMessage& message) {
                  {"path", message.asked.path.string()},
                  {"format", message.asked.format},
                  {"tokens", message.asked.tokens},
+                 {"column", message.asked.column},
+                 {"label", message.asked.label},
                  {"splits", std::move(splits)}}},
                {"part", message.part},
                {"name", message.name},
@@ -241,6 +243,8 @@ DatasetMessage NodeMessage::dataset() const {
   message.asked.path = text_of(asked, "path");
   message.asked.format = text_of(asked, "format");
   message.asked.tokens = number_of(asked, "tokens");
+  message.asked.column = text_of(asked, "column");
+  message.asked.label = text_of(asked, "label");
   for (const json& split : at(asked, "splits")) message.asked.splits.push_back(split_of(split));
   message.part = number_of(all, "part");
   message.name = text_of(all, "name");

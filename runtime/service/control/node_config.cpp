@@ -81,6 +81,8 @@ NodeDataset read_dataset(config::ConfigSection& section,
   dataset.tokens = static_cast<std::uint64_t>(section.integer("tokens", 0));
   if (dataset.format == "tokens" && dataset.tokens == 0)
     section.refuse("tokens", "how long a sample is is not known", "write tokens: 1024");
+  dataset.column = section.text("column", "");
+  dataset.label = section.text("label", "");
   dataset.pin = section.flag("pin", false);
   section.sections("splits", [&](config::ConfigSection& split) {
     dataset.splits.push_back(read_split(split, dataset.splits));
@@ -153,6 +155,10 @@ void read_settings(std::string_view text, std::string_view rest,
     } else if (key == "tokens" && !value.empty() &&
                value.find_first_not_of("0123456789") == std::string::npos && value.size() < 10) {
       dataset.tokens = std::stoull(value);
+    } else if (key == "column" && !value.empty()) {
+      dataset.column = value;
+    } else if (key == "label" && !value.empty()) {
+      dataset.label = value;
     } else if (part == "pin") {
       dataset.pin = true;
     } else if (key == "split") {
@@ -160,7 +166,7 @@ void read_settings(std::string_view text, std::string_view rest,
     } else {
       throw ConfigError(
           fmt::format("dataset '{}': '{}' means nothing; write pipeline=NAME, "
-                      "format=NAME, tokens=COUNT, pin or split=NAME:RULE",
+                      "format=NAME, tokens=COUNT, column=NAME, label=NAME, pin or split=NAME:RULE",
                       text, part));
     }
   }
@@ -199,10 +205,11 @@ NodeDataset brought_dataset(const std::filesystem::path& path, std::string_view 
       std::any_of(dataset.splits.begin(), dataset.splits.end(),
                   [](const NodeSplit& split) { return !split.rule.subset.empty(); });
   if (dataset.splits.size() > 1 || dataset.pin || !dataset.pipeline.empty() || reads_a_file)
-    throw ConfigError(fmt::format(
-        "'{}': of a path a job may say tokens, format and one split, not by a subset's file; have "
-        "more served by a name (--dataset NAME={})",
-        reading, path.string()));
+    throw ConfigError(
+        fmt::format("'{}': of a path a job may say tokens, format, column, label and one split, "
+                    "not by a subset's file; have "
+                    "more served by a name (--dataset NAME={})",
+                    reading, path.string()));
   dataset.name += fmt::format("//{}", reading);  // which is in no path
   return dataset;
 }

@@ -40,6 +40,7 @@ struct NodeDataset {
   std::string format;    // empty: found out
   std::string pipeline;  // of jobs that name none; empty: by what the dataset holds
   std::uint64_t tokens = 0;
+  std::string column, label;  // of tables: the columns that are served; empty: the obvious ones
   std::vector<NodeSplit> splits = {};
   bool pin = false;  // kept although no job reads it
 

@@ -126,6 +126,8 @@ sources::SourceOptions options_of(const NodeDataset& dataset, const Requester& r
   options.root = dataset.path;
   options.format = dataset.format;
   options.tokens_per_sample = dataset.tokens;
+  options.column = dataset.column;
+  options.label_column = dataset.label;
   if (!dataset.is_brought()) return options;
   options.refuses_closed = !requester.is_trusted;
   options.memory_most = requester.memory_most;

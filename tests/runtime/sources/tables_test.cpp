@@ -1,0 +1,155 @@
+// Shards of MosaicML Streaming, in place: which columns are served, and what damage does.
+#include "doctest/doctest.h"
+#include "runtime/sources/record.h"
+#include "tests/runtime/sources/dataset_files.h"
+
+namespace batchflow::test::tables_test {
+
+namespace {
+
+struct MdsColumn {
+  std::string name, encoding;
+  std::string fixed;  // its size as JSON
+};
+
+// A row has the bytes of each column. Streaming's own writer makes the same.
+std::string mds(const std::vector<MdsColumn>& columns,
+                const std::vector<std::vector<std::string>>& rows) {
+  std::string names, encodings, sizes;
+  for (const MdsColumn& one : columns) {
+    const std::string comma = names.empty() ? "" : ", ";
+    names += fmt::format("{}\"{}\"", comma, one.name);
+    encodings += fmt::format("{}\"{}\"", comma, one.encoding);
+    sizes += comma + one.fixed;
+  }
+  const std::string text = fmt::format(
+      R"({{"column_encodings": [{}], "column_names": [{}], "column_sizes": [{}], "compression": null, "format": "mds", "hashes": [], "size_limit": 67108864}})",
+      encodings, names, sizes);
+  std::string offsets, body;
+  const std::size_t begin = 4 + 4 * (rows.size() + 1) + text.size();
+  for (const auto& row : rows) {
+    offsets += little(static_cast<std::uint32_t>(begin + body.size()));
+    for (std::size_t i = 0; i < columns.size(); ++i)
+      if (columns[i].fixed == "null") body += little(static_cast<std::uint32_t>(row[i].size()));
+    for (const std::string& value : row) body += value;
+  }
+  offsets += little(static_cast<std::uint32_t>(begin + body.size()));
+  return little(static_cast<std::uint32_t>(rows.size())) + offsets + text + body;
+}
+
+std::string number(std::int64_t value) {
+  return little(value);
+}
+
+const std::vector<MdsColumn> kPictures{
+    {"caption", "str", "null"}, {"image", "jpeg", "null"}, {"class", "int", "8"}};
+
+}  // namespace
+
+TEST_CASE("mds: a picture and a label of each row, by the columns' encodings and names") {
+  Folder data;
+  data.write("shard.00000.mds",
+             mds(kPictures, {{"one", "picture 0", number(4)}, {"", "the second", number(-2)}}));
+  data.write("shard.00001.mds", mds(kPictures, {{"three", "", number(7)}}));
+  data.write("index.json", "{}");
+  const auto index = sources::open_index(source(data.path()));
+  CHECK(index->kind() == sources::RecordKind::value);
+  REQUIRE(index->samples() == 3);
+  CHECK(bytes_of(*index, data.path(), 0) == "picture 0");
+  CHECK(bytes_of(*index, data.path(), 1) == "the second");
+  CHECK(bytes_of(*index, data.path(), 2) == "");
+  CHECK(index->label(SampleId(0)) == 4);
+  CHECK(index->label(SampleId(1)) == -2);
+  CHECK(index->label(SampleId(2)) == 7);
+  CHECK(index->sample_name(SampleId(2)) == "shard.00001.mds:0");
+  REQUIRE(index->stored_fields().fields.size() == 1);
+  CHECK(index->stored_fields().fields[0] ==
+        batch::Field{"image", batch::ElementType::u8, {10}, true});
+  CHECK(has_note(*index, "columns that are not served: caption"));
+}
+
+TEST_CASE("mds: the user names the columns") {
+  Folder data;
+  const std::vector<MdsColumn> columns{{"image", "jpeg", "null"},
+                                       {"mask", "png", "null"},
+                                       {"label", "int", "8"},
+                                       {"other", "str_int", "null"}};
+  data.write("0.mds", mds(columns, {{"picture", "mask", number(1), "23"}}));
+  sources::SourceOptions options = source(data.path());
+  options.column = "mask";
+  options.label_column = "other";
+  const auto index = sources::open_index(options);
+  CHECK(bytes_of(*index, data.path(), 0) == "mask");
+  CHECK(index->label(SampleId(0)) == 23);
+  options.column = "label";
+  CHECK(error_of(options).find("column 'label' is int, and a sample is bytes") !=
+        std::string::npos);
+  options.column = "nothing";
+  CHECK(error_of(options).find("it has no column 'nothing'; its columns are image (jpeg)") !=
+        std::string::npos);
+  options.column = "mask";
+  options.label_column = "image";
+  CHECK(error_of(options).find("column 'image' is no whole number") != std::string::npos);
+}
+
+TEST_CASE("mds: arrays of one shape are numbers, and a row of another size is corrupt") {
+  Folder data;
+  const std::vector<MdsColumn> columns{{"tokens", "ndarray:uint16:4", "8"}};
+  data.write("0.mds", mds(columns, {{"abcdefgh"}, {"ijklmnop"}}));
+  const auto index = sources::open_index(source(data.path()));
+  REQUIRE(index->stored_fields().fields.size() == 1);
+  CHECK(index->stored_fields().fields[0] ==
+        batch::Field{"tokens", batch::ElementType::u16, {4}, false});
+  CHECK(bytes_of(*index, data.path(), 1) == "ijklmnop");
+  sources::RecordParts parts;
+  const std::string row = "ijklmnop";
+  CHECK(parts.find(index->kind(), std::as_bytes(std::span(row)), index->stored_fields()));
+  CHECK_FALSE(
+      parts.find(index->kind(), std::as_bytes(std::span(row).first(7)), index->stored_fields()));
+}
+
+TEST_CASE("mds: a row whose sizes do not fit is one corrupt sample; a damaged shard is refused") {
+  Folder data;
+  std::string shard = mds(kPictures, {{"a", "bb", number(1)}, {"a", "cc", number(2)}});
+  const std::size_t sizes_of_second = shard.size() - 8 - 3 - 8;
+  std::string wrong = shard;
+  wrong.replace(sizes_of_second + 4, 4, little(std::uint32_t{200}));
+  data.write("0.mds", wrong);
+  {
+    const auto index = sources::open_index(source(data.path()));
+    CHECK(index->samples() == 2);
+    CHECK(bytes_of(*index, data.path(), 0) == "bb");
+    CHECK(index->extent(SampleId(1)).bytes == 0);
+    CHECK(has_note(*index, "0.mds: sample 1 is corrupt"));
+  }
+  data.write("0.mds", shard.substr(0, shard.size() - 1));
+  CHECK(error_of(source(data.path())).find("copy it again") != std::string::npos);
+  data.write("0.mds", "MDS");
+  CHECK(error_of(source(data.path())).find("it is no MDS shard") != std::string::npos);
+  data.write("0.mds", little(std::uint32_t{0xffffffff}) + "rest");
+  CHECK(error_of(source(data.path())).find("it is no MDS shard") != std::string::npos);
+  data.write("0.mds", shard);
+  data.write("1.mds", mds({{"x", "bytes", "null"}}, {{"bytes"}}));
+  CHECK(error_of(source(data.path())).find("its columns differ from those of 0.mds") !=
+        std::string::npos);
+}
+
+TEST_CASE("mds: no cut and no changed byte makes the index leave its file") {
+  const std::string shard = mds(kPictures, {{"a", "bb", number(1)}, {"c", "dddd", number(2)}});
+  for (std::size_t i = 0; i < 2 * shard.size(); ++i) {
+    std::string damaged = shard.substr(0, i < shard.size() ? i : shard.size());
+    if (i >= shard.size()) damaged[i - shard.size()] = static_cast<char>(i * 7 + 255);
+    Folder data;
+    data.write("0.mds", damaged);
+    try {
+      const auto index = sources::open_index(source(data.path(), "mds"));
+      for (std::uint64_t sample = 0; sample < index->samples(); ++sample) {
+        const sources::Extent extent = index->extent(SampleId(sample));
+        CHECK(extent.offset + extent.bytes <= damaged.size());
+      }
+    } catch (const sources::DatasetError&) {
+    }
+  }
+}
+
+}  // namespace batchflow::test::tables_test
