@@ -131,7 +131,7 @@ class Arguments:
 
     @property
     def is_path(self) -> bool:
-        return self.dataset.startswith(("/", "."))
+        return self.dataset.startswith(("/", ".")) or is_url(self.dataset)
 
     @property
     def is_split_over_ranks(self) -> bool:
@@ -160,6 +160,13 @@ def _folder(name: str, value: Any) -> Optional[str]:
     return None if folder is None else os.path.abspath(os.path.expanduser(folder))
 
 
+SCHEMES = ("s3", "gs", "https", "http")
+
+
+def is_url(dataset: str) -> bool:
+    return "://" in dataset
+
+
 def _dataset(dataset: Any) -> str:
     if not isinstance(dataset, (str, os.PathLike)):
         raise TypeError(
@@ -169,9 +176,13 @@ def _dataset(dataset: Any) -> str:
     name = _text("dataset", dataset)
     if not name:
         raise ValueError("dataset is empty; write a path or a name")
-    if "://" in name and not is_path:
-        raise ValueError(f"dataset={name!r}: the service reads files of this machine; mount or "
-                         "copy that, and write its path here")
+    if is_url(name) and not is_path:
+        scheme = name.split("://", 1)[0]
+        if scheme not in SCHEMES:
+            raise ValueError(f"dataset={name!r}: nothing reads {scheme}://; write a URL that begins "
+                             f"with {', '.join(f'{one}://' for one in SCHEMES)}, or mount or copy "
+                             "that, and write its path here")
+        return name
     name = os.path.expanduser(name)
     if is_path or name.startswith(("/", ".")):
         name = os.path.abspath(name)
@@ -183,7 +194,7 @@ def _reading(dataset: str, split: Optional[Mapping[str, Any]],
     """How a path is read, in the form of batchflowd's --dataset."""
     if split is None and tokens is None:
         return None
-    if not dataset.startswith("/"):
+    if not dataset.startswith("/") and not is_url(dataset):
         raise ValueError(f"split and tokens are for a path, and '{dataset}' is a name at the "
                          f"service, which has its own: '{dataset}:train' is a split of it")
     parts = [] if tokens is None else [f"tokens={whole('tokens', tokens, 1, 999_999_999)}"]

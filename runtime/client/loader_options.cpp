@@ -67,7 +67,8 @@ protocol::Channel::Clock::duration duration_of(double seconds, double otherwise)
 std::string options_problem(const bf_loader_options& options) {
   if (options.dataset == nullptr || *options.dataset == '\0')
     return "'dataset' is missing; write its name at the service, or a path that begins with / or .";
-  if (options.reading != nullptr && *options.reading != '\0' && !is_path(options.dataset))
+  if (options.reading != nullptr && *options.reading != '\0' && !is_path(options.dataset) &&
+      std::string_view(options.dataset).find("://") == std::string_view::npos)
     return "'reading' is for a dataset given as a path; its service says how a named dataset is "
            "read; leave 'reading' out";
   for (const char* text :

@@ -45,6 +45,9 @@ DatasetPath find_dataset(const std::string& text, DatasetPath given, const std::
 }
 
 OpenedDataset open_dataset(const DatasetPath& dataset) {
+  if (objects::is_url(dataset.path))
+    throw ConfigError(fmt::format(
+        "{}: this command reads files of this machine; copy the data here", dataset.path));
   output::ProgressBar bar("indexing " + dataset.path);
   sources::SourceOptions options;
   options.name = std::filesystem::path(dataset.path).filename().string();

@@ -18,6 +18,10 @@ namespace {
 // In a tar the headers of large members are far apart, those of small ones close together. This is
 // enough for a few small members.
 constexpr std::size_t kReadAtLeast = 16 << 10;
+// A request to a store takes as long as many bytes: more are read where the next ones will be
+// wanted, which is so where the last ones were near.
+constexpr std::size_t kReadOfObject = 256 << 10, kReadOfObjectAhead = 8 << 20;
+constexpr Bytes kNear = 1 << 20;
 
 std::int64_t modified_ns_of(const struct stat& status) {
   return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
@@ -109,6 +113,15 @@ bool is_same_file(int one, int other) {
 
 std::shared_ptr<const DataRoot> open_data(const std::filesystem::path& root) {
   auto opened = std::make_shared<DataRoot>();
+  if (objects::is_url(root.string())) {
+    try {
+      opened->store = objects::open_store(root.string());
+      opened->only = opened->store->only();
+    } catch (const objects::StoreError& error) {
+      throw DatasetError(error.what());
+    }
+    return opened;
+  }
   opened->folder = open_root(root, opened->only);
   if (!opened->only.empty()) {
     struct stat status = {};
@@ -153,13 +166,28 @@ DatasetFile::DatasetFile(int root, std::string_view path) : path_(path) {
 
 DatasetFile::DatasetFile(const DataRoot& root, std::string_view path, bool is_public)
     : path_(path) {
-  if (root.only.empty()) {
+  if (root.store) {
+    try {
+      const objects::ObjectInfo info = root.store->look(path);
+      size_ = info.bytes;
+      mark_ = info.mark;
+    } catch (const objects::ObjectChanged& error) {
+      throw DatasetChanged(error.what());
+    } catch (const objects::StoreError& error) {
+      throw DatasetError(error.what());
+    }
+    store_ = root.store;
+  } else if (root.only.empty()) {
     take(open_beneath(root.folder.get(), path_.c_str(), O_RDONLY | O_NONBLOCK, !is_public),
          is_public);
   } else {
     take(fcntl(root.file.get(), F_DUPFD_CLOEXEC, 3), false);
   }
 }
+
+DatasetFile::DatasetFile(const DataRoot& root, std::string_view path,
+                         const objects::ObjectInfo& listed)
+    : path_(path), store_(root.store), mark_(listed.mark), size_(listed.bytes) {}
 
 void DatasetFile::take(int opened, bool is_public) {
   fd_ = protocol::Descriptor(opened);
@@ -186,10 +214,11 @@ std::span<const std::byte> DatasetFile::view(std::uint64_t offset, std::size_t b
   bytes = left < bytes ? static_cast<std::size_t>(left) : bytes;
   if (offset < buffer_at_ || offset + bytes > buffer_at_ + buffered_) {
     if (when_reading_) when_reading_();
-    const Bytes wanted = std::min<Bytes>(std::max(bytes, kReadAtLeast), left);
+    const Bytes wanted = std::min<Bytes>(std::max<Bytes>(bytes, read_at_least(offset)), left);
     if (buffer_.size() < wanted) buffer_.resize(wanted);
     buffer_at_ = offset;
     buffered_ = 0;
+    if (store_) read_object(offset, wanted);
     while (buffered_ < wanted) {
       const Bytes ask = BF_FAILPOINT_SHORT("sources.read.short", wanted - buffered_);
       ssize_t got =
@@ -209,7 +238,27 @@ std::span<const std::byte> DatasetFile::view(std::uint64_t offset, std::size_t b
   return std::span<const std::byte>(buffer_).subspan(offset - buffer_at_, bytes);
 }
 
+Bytes DatasetFile::read_at_least(std::uint64_t offset) {
+  if (!store_) return kReadAtLeast;
+  const std::uint64_t end = buffer_at_ + buffered_;
+  const bool goes_on = buffered_ > 0 && offset >= buffer_at_ && offset < end + kNear;
+  return goes_on ? kReadOfObjectAhead : kReadOfObject;
+}
+
+void DatasetFile::read_object(std::uint64_t offset, Bytes bytes) {
+  static const std::atomic<bool> kNeverStopped{false};
+  const objects::RangeAnswer answer =
+      store_->read(path_, mark_, offset, std::span(buffer_).first(bytes), kNeverStopped);
+  if (answer.error == ESTALE || answer.error == ENOENT)
+    throw DatasetChanged(fmt::format("{}: {}", path_, answer.problem));
+  if (answer.error != 0)
+    throw DatasetError(
+        fmt::format("{}: {}: at byte {}: {}", store_->url(), path_, offset, answer.problem));
+  buffered_ = bytes;
+}
+
 void DatasetFile::check_unchanged() const {
+  if (store_) return;  // each range that was read was of the same object
   struct stat status = {};
   if (fstat(fd_.get(), &status) != 0 || static_cast<Bytes>(status.st_size) != size_ ||
       modified_ns_of(status) != modified_ns_)

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/objects/object_store.h"
 #include "runtime/protocol/descriptor.h"
 #include "runtime/sources/byte_view.h"
 #include "runtime/sources/sample_index.h"
@@ -35,9 +36,10 @@ int open_beneath(int root, const char* path, int flags, bool follows_links = tru
 struct DataRoot {
   protocol::Descriptor folder;  // files are opened below it
   std::string only;  // the name of the only file of the dataset; empty: it is the whole folder
-  protocol::Descriptor file;  // the only file
+  protocol::Descriptor file;                    // the only file
+  std::shared_ptr<objects::ObjectStore> store;  // of a URL: there is no folder and no descriptor
 
-  // The descriptor that shows that a user may read the dataset.
+  // The descriptor that shows that a user may read the dataset; -1 of a URL.
   int shown() const { return only.empty() ? folder.get() : file.get(); }
 };
 // Opens root_folder() of sample_index.h. Throws DatasetError, also for a device, pipe or socket.
@@ -59,6 +61,8 @@ class DatasetFile final : public ByteView {
   // `is_public`: it also throws DatasetChanged where the path is a link, or not all users of the
   // machine may read the file.
   DatasetFile(const DataRoot& root, std::string_view path, bool is_public);
+  // An object of a store, as it was listed.
+  DatasetFile(const DataRoot& root, std::string_view path, const objects::ObjectInfo& listed);
 
   Bytes size() const override { return size_; }
   std::int64_t modified_ns() const { return modified_ns_; }
@@ -71,9 +75,13 @@ class DatasetFile final : public ByteView {
 
  private:
   void take(int opened, bool is_public);
+  Bytes read_at_least(std::uint64_t offset);
+  void read_object(std::uint64_t offset, Bytes bytes);
 
   std::string path_;
   protocol::Descriptor fd_;
+  std::shared_ptr<objects::ObjectStore> store_;  // instead of fd_
+  std::uint64_t mark_ = 0;
   Bytes size_ = 0;
   std::int64_t modified_ns_ = 0;
   std::function<void()> when_reading_;

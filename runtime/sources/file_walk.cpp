@@ -132,10 +132,33 @@ void FileWalk::enter(int at, std::string& path, int depth) {
     if (hold) hold(-entry.held());
 }
 
+// A store has no folders: a path's beginning is one.
+void FileWalk::list(const DataRoot& root) {
+  std::string top;
+  try {
+    root.store->list([&](std::string_view path, const objects::ObjectInfo& object) {
+      if (path.front() == '.' || path.find("/.") != std::string_view::npos) return;
+      if (path.size() > kPathMost)
+        throw DatasetError(fmt::format("{}: longer than {} bytes", path, kPathMost));
+      const std::size_t slash = path.find('/');
+      if (slash != std::string_view::npos && folder && path.substr(0, slash) != top) {
+        top = path.substr(0, slash);
+        folder(top);
+      }
+      file({path, object.bytes, static_cast<std::int64_t>(object.mark)});
+    });
+  } catch (const objects::ObjectChanged& error) {
+    throw DatasetChanged(error.what());
+  } catch (const objects::StoreError& error) {
+    throw DatasetError(error.what());
+  }
+}
+
 void FileWalk::run(const DataRoot& root) {
   root_ = root.folder.get();
   links = specials = 0;
   closed.clear();
+  if (root.store) return list(root);
   std::string path;
   if (root.only.empty()) return enter(root_, path, 0);
   const DatasetFile there(root, root.only, false);

@@ -19,7 +19,7 @@ struct DataRoot;
 struct WalkedFile {
   std::string_view path;  // below the root
   Bytes bytes = 0;
-  std::int64_t modified_ns = 0;
+  std::int64_t modified_ns = 0;  // of an object of a store: its mark
 };
 
 struct FileWalk {
@@ -42,6 +42,7 @@ struct FileWalk {
  private:
   struct Entry;
   std::vector<Entry> entries_of(int at, std::string_view path) const;
+  void list(const DataRoot& root);
   void enter(int folder, std::string& path, int depth);
   void take_link(const std::string& path);
   void note_closed(const std::string& path, bool is_open);

@@ -16,7 +16,14 @@ std::string_view IndexBuilder::path(std::uint32_t file) const {
   return std::string_view(parts.paths).substr(begin, ends[file] - 1 - begin);
 }
 
-void IndexBuilder::add_file(std::string_view path, Bytes bytes) {
+DatasetFile IndexBuilder::open_file(std::uint32_t file) const {
+  if (!root.store) return {root, path(file), is_public};
+  const auto& marks = parts.numbers[static_cast<std::size_t>(IndexSection::file_marks)];
+  const auto& bytes = parts.numbers[static_cast<std::size_t>(IndexSection::file_bytes)];
+  return {root, path(file), objects::ObjectInfo{bytes[file], marks[file]}};
+}
+
+void IndexBuilder::add_file(std::string_view path, Bytes bytes, std::uint64_t mark) {
   if (files() == UINT32_MAX) refuse(path, "more than 2^32 files; put samples into shards");
   parts.paths += path;
   parts.paths += '\0';
@@ -25,6 +32,11 @@ void IndexBuilder::add_file(std::string_view path, Bytes bytes) {
   hold(path.size() + 1 + 2 * sizeof(std::uint64_t));
   content.add(path);
   content.add(bytes);
+  if (root.store) {
+    parts.list(IndexSection::file_marks).push_back(mark);
+    hold(sizeof(std::uint64_t));
+    content.add(mark);
+  }
   total_ += bytes;
 }
 
@@ -53,6 +65,7 @@ void IndexBuilder::add_name(std::string_view name) {
 }
 
 void IndexBuilder::add_sampled_contents() {
+  if (root.store) return;  // the marks of its objects tell contents apart
   constexpr std::uint64_t kFiles = 1024, kPiecesMost = 16, kBytes = 4096;
   const std::uint64_t chosen = std::min<std::uint64_t>(files(), kFiles);
   for (std::uint64_t i = 0; i < chosen; ++i) {

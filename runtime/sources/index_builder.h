@@ -27,7 +27,9 @@ class IndexBuilder {
 
   std::uint32_t files() const { return static_cast<std::uint32_t>(parts.numbers[0].size()); }
   std::string_view path(std::uint32_t file) const;
-  void add_file(std::string_view path, Bytes bytes);
+  // `mark` of an object of a store; of a file it is 0.
+  void add_file(std::string_view path, Bytes bytes, std::uint64_t mark = 0);
+  DatasetFile open_file(std::uint32_t file) const;
 
   // Adds a sample of the file that is being read.
   void add_sample(std::uint64_t offset, Bytes bytes, std::int64_t label);
@@ -40,7 +42,7 @@ class IndexBuilder {
   template <class Read>
   void read_files(Read read) {
     for (std::uint32_t file = 0; file < files(); ++file) {
-      DatasetFile data(root, path(file), is_public);
+      DatasetFile data = open_file(file);
       if (data.size() != parts.list(IndexSection::file_bytes)[file])
         throw DatasetChanged(std::string(path(file)) + ": its size changed");
       data.when_reading([this] { tick(done_, total_); });

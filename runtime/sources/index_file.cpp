@@ -145,6 +145,7 @@ std::string IndexView::check(const StopAsked& stop) const {
       (one_each ? n == head_.samples && head_.kind == RecordKind::whole
                 : has(IndexSection::sample_ends, n)) &&
       has(IndexSection::data_begins, rows ? n : 0) &&
+      (at(IndexSection::file_marks).empty() || has(IndexSection::file_marks, n)) &&
       has(IndexSection::offsets, one_each || rows ? 0 : head_.samples) &&
       has(IndexSection::sizes, one_each || rows ? 0 : head_.samples) &&
       (at(IndexSection::labels).empty() || has(IndexSection::labels, head_.samples)) &&

@@ -44,11 +44,12 @@ enum class IndexSection : std::uint8_t {
   sizes,        // for each sample: its bytes
   labels,       // for each sample: its label, or kNoLabel. Empty: no sample has one
   name_ends,    // for each sample: the end of its name in `names`
+  file_marks,   // for each file of a store: its mark
   paths,        // of the files; each ends with a zero
   names,        // of samples that have names of their own
 };
-inline constexpr std::size_t kNumberSections = 8;
-inline constexpr std::size_t kIndexSections = 10;
+inline constexpr std::size_t kNumberSections = 9;
+inline constexpr std::size_t kIndexSections = 11;
 
 struct IndexParts {
   IndexHead head;
@@ -76,6 +77,10 @@ class IndexView {
   // All of these REQUIRE: file < files(), sample < head().samples
   std::string_view path(std::uint32_t file) const;
   Bytes file_bytes(std::uint32_t file) const { return number(IndexSection::file_bytes, file); }
+  // 0: it is no object of a store.
+  std::uint64_t file_mark(std::uint32_t file) const {
+    return count(IndexSection::file_marks) > 0 ? number(IndexSection::file_marks, file) : 0;
+  }
   Extent extent(std::uint64_t sample) const;
   bool has_labels() const { return count(IndexSection::labels) > 0; }
   std::int64_t label(std::uint64_t sample) const;

@@ -122,7 +122,8 @@ void take_files(IndexBuilder& builder, const Listing& listing, const Taken& take
       if (passed_over++ == 0) example = path;
       continue;
     }
-    builder.add_file(path, listing.files[file].bytes);
+    builder.add_file(path, listing.files[file].bytes,
+                     static_cast<std::uint64_t>(listing.files[file].modified_ns));
     hash.add(path, listing.files[file].bytes, listing.files[file].modified_ns);
   }
   for (const std::string& folder : listing.top_folders) hash.add_folder(folder);

@@ -46,7 +46,7 @@ IndexParts build(const SourceOptions& options, const DataRoot& root) {
 // The name is made from the open root, not from a path that may lead elsewhere by now.
 std::filesystem::path index_path(const SourceOptions& options, const DataRoot& root) {
   ContentHash hash;
-  hash.add(path_of(root.folder.get()));
+  hash.add(root.store ? root.store->url() : path_of(root.folder.get()));
   hash.add(root.only);
   if (!options.kept_for.empty()) hash.add(options.kept_for);
   hash.add(options.format);

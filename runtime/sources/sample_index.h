@@ -93,6 +93,8 @@ class SampleIndex {
   // Below the root; a zero byte follows.
   virtual std::string_view path(std::uint32_t file) const = 0;
   virtual Bytes file_bytes(std::uint32_t file) const = 0;
+  // What an object of a store must still be when it is read; 0: it is none.
+  virtual std::uint64_t file_mark(std::uint32_t) const { return 0; }
 
   // The size of every sample, where all have the same size and none has a label. Then no code has
   // to look at each sample.

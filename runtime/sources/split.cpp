@@ -86,6 +86,7 @@ class SplitIndex final : public SampleIndex {
   std::uint32_t files() const override { return whole_->files(); }
   std::string_view path(std::uint32_t file) const override { return whole_->path(file); }
   Bytes file_bytes(std::uint32_t file) const override { return whole_->file_bytes(file); }
+  std::uint64_t file_mark(std::uint32_t file) const override { return whole_->file_mark(file); }
   std::optional<Bytes> uniform_bytes() const override { return whole_->uniform_bytes(); }
   bool is_dense() const override { return keys_.list().empty() && whole_->is_dense(); }
   Bytes memory_bytes() const override {

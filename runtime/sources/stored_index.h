@@ -48,6 +48,7 @@ class StoredIndex final : public SampleIndex {
   std::uint32_t files() const override { return view_.files(); }
   std::string_view path(std::uint32_t file) const override;
   Bytes file_bytes(std::uint32_t file) const override;
+  std::uint64_t file_mark(std::uint32_t file) const override { return view_.file_mark(file); }
   std::optional<Bytes> uniform_bytes() const override;
   bool is_dense() const override { return kind() == RecordKind::rows; }
   Bytes memory_bytes() const override { return bytes_->memory_bytes(); }

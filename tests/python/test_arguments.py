@@ -94,7 +94,13 @@ class Arguments(Folder):
         with self.assertRaisesRegex(ValueError, "has a NUL in it"):
             read("./a\0b")
         with self.assertRaisesRegex(ValueError, "mount or copy that, and write its path"):
-            read(remote="s3://bucket/x")
+            read(remote="hdfs://bucket/x")
+
+    def test_a_url_is_a_path(self):
+        read_url = read(remote="s3://bucket/x/")
+        self.assertEqual(read_url.dataset, "s3://bucket/x/")
+        self.assertTrue(read_url.is_path)
+        self.assertEqual(read("https://host/x.u16", tokens=8).reading, "tokens=8")
 
     def test_meanings(self):
         self.assertEqual(read("rows").order, "sequential")

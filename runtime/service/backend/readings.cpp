@@ -192,7 +192,7 @@ void Readings::read_rest(std::uint32_t index, const engine::Read& command) {
   reading.left = static_cast<std::uint32_t>(pieces_.size());
   context_.stalls.reading(reading.pipeline, 1);
   begin_timing(reading, store_busy_);
-  reader_.submit(pieces_);
+  send(pieces_);
 }
 
 void Readings::begin_timing(Reading& reading, BusyTime& time) {
@@ -215,7 +215,7 @@ void Readings::submit(std::uint32_t index) {
   for (std::size_t row = 0; row < reading.samples.size(); ++row)
     pieces_.push_back(piece(index, row));
   begin_timing(reading, store_busy_);
-  reader_.submit(pieces_);
+  send(pieces_);
 }
 
 void Readings::free_staging(std::uint32_t index) {
@@ -239,7 +239,7 @@ storage::ReadPiece Readings::source_piece(std::uint32_t index, std::size_t row) 
   one.lead = storage::lead(extent.offset);
   one.bytes = extent.bytes;
   storage::ReadPiece piece;
-  piece.root = dataset.opened->folder.get();
+  piece.root = dataset.opened->folder.get();  // -1: of a store
   piece.guard = dataset.read_guard();
   piece.path = dataset.index->path(extent.file).data();
   piece.file = std::uint64_t{dataset.id.value} << 32 | extent.file;
@@ -250,6 +250,40 @@ storage::ReadPiece Readings::source_piece(std::uint32_t index, std::size_t row) 
   piece.to = one.memory;
   piece.tag = tag_of(index, row);
   return piece;
+}
+
+void Readings::send(std::span<const storage::ReadPiece> pieces) {
+  const auto is_of_store = [](const storage::ReadPiece& one) { return one.root < 0 && one.fd < 0; };
+  if (std::none_of(pieces.begin(), pieces.end(), is_of_store)) return reader_.submit(pieces);
+  for (const storage::ReadPiece& one : pieces) {
+    if (is_of_store(one)) {
+      send_to_store(one);
+    } else {
+      reader_.submit({&one, 1});
+    }
+  }
+}
+
+void Readings::send_to_store(const storage::ReadPiece& piece) {
+  if (!ranges_)
+    ranges_ = std::make_unique<objects::RangeReader>(
+        objects::StoreSettings::of_environment().reads, [this](const objects::RangeResult& result) {
+          context_.post([this, result] {
+            const storage::ReadResult one{result.tag, result.error, result.bytes, 0};
+            done({&one, 1}, result.problem);
+          });
+        });
+  const Reading& reading = readings_[index_in(piece.tag)];
+  const ServedDataset& dataset = context_.datasets.dataset(reading.dataset);
+  const sources::Extent& extent = reading.samples[row_in(piece.tag)].extent;
+  objects::RangePiece range;
+  range.store = dataset.opened->store;
+  range.path = piece.path;
+  range.mark = dataset.index->file_mark(extent.file);
+  range.offset = piece.offset;
+  range.to = {piece.to + storage::lead(piece.offset), piece.bytes};
+  range.tag = piece.tag;
+  ranges_->submit({&range, 1});
 }
 
 // Reads from the spill file or, if the sample is not there, from the source.
@@ -271,7 +305,7 @@ storage::ReadPiece Readings::spill_piece(std::uint32_t index, std::size_t row) {
   return piece;
 }
 
-void Readings::done(std::span<const storage::ReadResult> results) {
+void Readings::done(std::span<const storage::ReadResult> results, const std::string& problem) {
   for (const storage::ReadResult& result : results) {
     if ((result.tag & kSpillWrite) != 0) {
       spill_written(result);
@@ -284,7 +318,7 @@ void Readings::done(std::span<const storage::ReadResult> results) {
     if (one.spilled) {
       if (reads_again(index, row, result)) continue;
     } else {
-      note_result(index, one, result);
+      note_result(index, one, result, problem);
     }
     if (--reading.left == 0) finish(index);
   }
@@ -292,7 +326,7 @@ void Readings::done(std::span<const storage::ReadResult> results) {
 
 // What the source has given, or its error.
 void Readings::note_result(std::uint32_t index, StagedSample& one,
-                           const storage::ReadResult& result) {
+                           const storage::ReadResult& result, const std::string& problem) {
   if (result.error == 0) {
     one.bytes = result.bytes;
     // As if the file had become shorter since its index was made.
@@ -312,7 +346,7 @@ void Readings::note_result(std::uint32_t index, StagedSample& one,
         fmt::format("dataset {}: sample {} ({}){} cannot be read: {}", dataset.name,
                     one.sample.value, dataset.index->sample_name(one.sample),
                     reading.bundle_shift > 0 ? " and those after it" : "",
-                    std::generic_category().message(result.error)));
+                    problem.empty() ? std::generic_category().message(result.error) : problem));
   }
   one.bytes = 0;
 }
@@ -329,7 +363,7 @@ bool Readings::reads_again(std::uint32_t index, std::size_t row,
   }
   one.heals = true;
   const storage::ReadPiece again = source_piece(index, row);
-  reader_.submit({&again, 1});
+  send({&again, 1});
   return true;
 }
 
@@ -356,7 +390,7 @@ bool Readings::write_spill(std::uint32_t index) {
   }
   reading.left = static_cast<std::uint32_t>(pieces_.size());
   if (pieces_.empty()) return false;
-  reader_.submit(pieces_);
+  send(pieces_);
   return true;
 }
 

@@ -12,6 +12,7 @@
 
 #include "core/engine/event.h"
 #include "core/order/order.h"
+#include "runtime/objects/range_reader.h"
 #include "runtime/service/backend/backend_context.h"
 #include "runtime/service/backend/busy_time.h"
 #include "runtime/service/backend/kept_samples.h"
@@ -65,8 +66,11 @@ class Readings {
   storage::ReadPiece piece(std::uint32_t index, std::size_t row);
   storage::ReadPiece source_piece(std::uint32_t index, std::size_t row);
   storage::ReadPiece spill_piece(std::uint32_t index, std::size_t row);
-  void done(std::span<const storage::ReadResult> results);
-  void note_result(std::uint32_t index, StagedSample& one, const storage::ReadResult& result);
+  void send(std::span<const storage::ReadPiece> pieces);
+  void send_to_store(const storage::ReadPiece& piece);
+  void done(std::span<const storage::ReadResult> results, const std::string& problem = {});
+  void note_result(std::uint32_t index, StagedSample& one, const storage::ReadResult& result,
+                   const std::string& problem);
   bool reads_again(std::uint32_t index, std::size_t row, const storage::ReadResult& result);
   bool write_spill(std::uint32_t index);
   void keep(const Reading& reading);
@@ -89,8 +93,9 @@ class Readings {
   ByRequest reading_of_;
   std::vector<storage::ReadPiece> pieces_;  // scratch
   SampleStaging staging_;
-  // Comes last, so that its threads end before what they use.
+  // Come last, so that their threads end before what they use.
   storage::ReadEngine reader_;
+  std::unique_ptr<objects::RangeReader> ranges_;  // null: nothing of a store was read yet
 };
 
 }  // namespace batchflow::service

@@ -35,6 +35,7 @@ std::filesystem::path from_environment(const char* variable, const char* below) 
 
 // Makes the path absolute, and removes a slash at its end.
 std::filesystem::path place_of_data(const std::string& text) {
+  if (objects::is_url(text)) return text;
   const std::filesystem::path path = std::filesystem::absolute(text).lexically_normal();
   return path.has_filename() ? path : path.parent_path();
 }
@@ -83,6 +84,7 @@ NodeDataset read_dataset(config::ConfigSection& section,
     section.refuse("tokens", "how long a sample is is not known", "write tokens: 1024");
   dataset.column = section.text("column", "");
   dataset.label = section.text("label", "");
+  dataset.everyone = section.flag("everyone", false);
   dataset.pin = section.flag("pin", false);
   section.sections("splits", [&](config::ConfigSection& split) {
     dataset.splits.push_back(read_split(split, dataset.splits));
@@ -159,15 +161,17 @@ void read_settings(std::string_view text, std::string_view rest,
       dataset.column = value;
     } else if (key == "label" && !value.empty()) {
       dataset.label = value;
+    } else if (part == "everyone") {
+      dataset.everyone = true;
     } else if (part == "pin") {
       dataset.pin = true;
     } else if (key == "split") {
       dataset.splits.push_back(split_from_argument(value, dataset.splits));
     } else {
-      throw ConfigError(
-          fmt::format("dataset '{}': '{}' means nothing; write pipeline=NAME, "
-                      "format=NAME, tokens=COUNT, column=NAME, label=NAME, pin or split=NAME:RULE",
-                      text, part));
+      throw ConfigError(fmt::format(
+          "dataset '{}': '{}' means nothing; write pipeline=NAME, "
+          "format=NAME, tokens=COUNT, column=NAME, label=NAME, pin, everyone or split=NAME:RULE",
+          text, part));
     }
   }
   if (dataset.format == "tokens" && dataset.tokens == 0)
@@ -204,7 +208,8 @@ NodeDataset brought_dataset(const std::filesystem::path& path, std::string_view 
   const bool reads_a_file =
       std::any_of(dataset.splits.begin(), dataset.splits.end(),
                   [](const NodeSplit& split) { return !split.rule.subset.empty(); });
-  if (dataset.splits.size() > 1 || dataset.pin || !dataset.pipeline.empty() || reads_a_file)
+  if (dataset.splits.size() > 1 || dataset.pin || dataset.everyone || !dataset.pipeline.empty() ||
+      reads_a_file)
     throw ConfigError(
         fmt::format("'{}': of a path a job may say tokens, format, column, label and one split, "
                     "not by a subset's file; have "

@@ -12,6 +12,7 @@
 #include "core/base/types.h"
 #include "core/engine/engine_config.h"
 #include "programs/config/config.h"
+#include "runtime/objects/object_store.h"
 #include "runtime/remote/remote_options.h"
 #include "runtime/service/backend/spill.h"
 #include "runtime/service/jobs/users.h"
@@ -31,7 +32,7 @@ struct NodeSplit {
 
 // A job has brought it by its path: a name in a configuration does not begin like this.
 inline bool is_brought_name(std::string_view name) {
-  return name.starts_with('/');
+  return name.starts_with('/') || objects::is_url(name);
 }
 
 struct NodeDataset {
@@ -42,7 +43,8 @@ struct NodeDataset {
   std::uint64_t tokens = 0;
   std::string column, label;  // of tables: the columns that are served; empty: the obvious ones
   std::vector<NodeSplit> splits = {};
-  bool pin = false;  // kept although no job reads it
+  bool pin = false;       // kept although no job reads it
+  bool everyone = false;  // of a URL: all users may read it, who show no right to do so
 
   bool is_brought() const { return is_brought_name(name); }
 };

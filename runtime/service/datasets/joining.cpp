@@ -23,10 +23,13 @@ Joining::Joining(const NodeConfig& config, Datasets& datasets, Inbox& inbox, Job
 
 void Joining::join(Peer& connection, protocol::JoinRequest request,
                    std::vector<protocol::Descriptor> descriptors) {
-  const bool is_path = !request.dataset.empty() &&
-                       (request.dataset.front() == '/' || request.dataset.front() == '.');
+  const bool is_url = objects::is_url(request.dataset);
+  const bool is_path = is_url || (!request.dataset.empty() && (request.dataset.front() == '/' ||
+                                                               request.dataset.front() == '.'));
   if (is_path) {
-    const std::filesystem::path path = std::filesystem::path(request.dataset).lexically_normal();
+    const std::filesystem::path path =
+        is_url ? std::filesystem::path(request.dataset)
+               : std::filesystem::path(request.dataset).lexically_normal();
     NodeDataset wanted;
     try {
       wanted = brought_dataset(path, request.reading);
@@ -49,7 +52,8 @@ void Joining::join(Peer& connection, protocol::JoinRequest request,
                     fmt::format("this service serves the datasets it was started with: {}; start "
                                 "it with --dataset NAME={} or --open-datasets",
                                 names(), request.dataset));
-    if (!known && path.is_absolute()) {
+    if (!known && is_url && !is_trusted(connection)) return refuse_url(connection, path);
+    if (!known && (is_url || path.is_absolute())) {
       std::shared_ptr<const sources::DataRoot> shown;  // of the service's own user: what is there
       try {
         if (!is_trusted(connection)) {
@@ -88,6 +92,8 @@ void Joining::enter(Peer& connection, const protocol::JoinRequest& request,
                     const std::vector<protocol::Descriptor>& descriptors, ServedDataset& dataset) {
   if (dataset.is_brought() && !dataset.closed.empty() && !is_trusted(connection))
     return refuse_closed(connection, dataset.root, dataset.closed);
+  if (dataset.opened->store && !may_read(connection, dataset, descriptors))
+    return refuse_url(connection, dataset.root);
   if (!may_read(connection, dataset, descriptors))
     return refuse_reading(connection, dataset.root, dataset.opened->only.empty());
   const auto then = [this, request, id = dataset.id,

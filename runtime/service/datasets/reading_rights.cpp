@@ -24,6 +24,7 @@ bool may_read(Peer& connection, const ServedDataset& dataset,
   if (const AgentEnd* const agent = connection.agent(); agent && agent->may_read(dataset.id))
     return true;
   const sources::DataRoot& root = *dataset.opened;
+  if (root.store) return is_trusted(connection) || dataset.asked.everyone;
   return is_trusted(connection) ||
          std::any_of(descriptors.begin(), descriptors.end(), [&](const protocol::Descriptor& one) {
            return shows(one) && sources::is_same_file(one.get(), root.shown());
@@ -48,6 +49,14 @@ void refuse_reading(Peer& connection, const std::filesystem::path& root, bool is
                       is_folder ? root.string() : ""}),
                   {});
   connection.end();
+}
+
+void refuse_url(Peer& connection, const std::filesystem::path& url) {
+  refuse(connection, "not_allowed",
+         fmt::format("{} is read with the keys of the service, which user {} has not shown to "
+                     "have; start a service as that user, or have this one serve it to all "
+                     "(--dataset NAME={},everyone)",
+                     url.string(), connection.user(), url.string()));
 }
 
 void refuse_closed(Peer& connection, const std::filesystem::path& root, const std::string& closed) {

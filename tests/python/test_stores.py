@@ -1,0 +1,279 @@
+"""Data in stores: each sample exactly once, whatever a store does; and keys that end."""
+
+import io
+import os
+import struct
+import tarfile
+import time
+import unittest
+
+import batchflow
+from mds_files import mds_index, mds_shard
+from store_server import Keys, StoreServer
+from support import Daemon, Folder, wait_until
+
+COLUMNS = [("text", "bytes", None), ("label", "int", 8)]
+
+
+def content(number, size=3000):
+    return f"{number:06}".encode() * (size // 6 + number % 5)
+
+
+def mds_objects(samples, shards=3):
+    rows = {f"shard.{s:05}.mds": (COLUMNS, [(content(i), struct.pack("<q", i % 7))
+                                            for i in range(s, samples, shards)])
+            for s in range(shards)}
+    objects = {name: mds_shard(*one) for name, one in rows.items()}
+    return {**objects, "index.json": mds_index(rows)}
+
+
+class Stores(Folder):
+    SAMPLES = 200
+
+    def setUp(self):
+        super().setUp()
+        for name in list(os.environ):
+            if name.startswith(("AWS_", "GOOGLE_")):
+                os.environ.pop(name)
+        os.environ.update(AWS_EC2_METADATA_DISABLED="true", HOME=str(self.folder),
+                          BATCHFLOW_STORE_IDLE_S="1", BATCHFLOW_STORE_REQUEST_S="3")
+
+    def serve(self, objects, keys=None):
+        server = StoreServer(objects, keys)
+        self.addCleanup(server.close)
+        os.environ["AWS_ENDPOINT_URL"] = server.url
+        return server
+
+    def start(self, *arguments, memory="256mib"):
+        daemon = Daemon(self.folder, "--open-datasets", *arguments, memory=memory)
+        self.addCleanup(daemon.kill)
+        os.environ["BATCHFLOW_SERVICE"] = daemon.socket
+        return daemon
+
+    def check_epoch(self, loader, field="text", samples=None):
+        """Each sample once, with its own bytes and its own label."""
+        seen = []
+        for batch in loader:
+            for text, label in zip(batch[field], batch["label"]):
+                number = int(bytes(text[:6]))
+                self.assertEqual(bytes(text), content(number))
+                self.assertEqual(label, number % 7)
+                seen.append(number)
+        self.assertEqual(sorted(seen), list(range(samples or self.SAMPLES)))
+        return seen
+
+    def loader(self, url, **more):
+        return batchflow.DataLoader(url, 16, shuffle=True, output="numpy", **more)
+
+
+class Formats(Stores):
+    def test_mds_shards_in_place(self):
+        folder = self.folder / "mds"
+        folder.mkdir()
+        for name, one in mds_objects(self.SAMPLES).items():
+            (folder / name).write_bytes(one)
+        self.start()
+        self.check_epoch(self.loader(str(folder)))
+
+    def test_mds_shards_of_a_bucket_are_read_once(self):
+        objects = {f"data/{name}": one for name, one in mds_objects(self.SAMPLES).items()}
+        server = self.serve({**objects, "database/other.mds": b"of another prefix"})
+        self.start()
+        loader = self.loader("s3://bucket/data", epochs=2)
+        self.check_epoch(loader)
+        # Reading to make the index is apart from reading samples.
+        before = len(server.ranges)
+        self.check_epoch(loader)
+        self.assertEqual(len(server.ranges), before)
+
+    def test_tars_of_a_bucket_and_a_second_start_that_reads_no_index(self):
+        objects = {}
+        for shard in range(2):
+            tar_bytes = io.BytesIO()
+            with tarfile.open(fileobj=tar_bytes, mode="w") as tar:
+                for i in range(shard, self.SAMPLES, 2):
+                    for ending, one in (("text", content(i)), ("cls", str(i % 7).encode())):
+                        member = tarfile.TarInfo(f"{i:06}.{ending}")
+                        member.size = len(one)
+                        tar.addfile(member, io.BytesIO(one))
+            objects[f"tars/{shard}.tar"] = tar_bytes.getvalue()
+        server = self.serve(objects)
+        daemon = self.start()
+        self.check_epoch(self.loader("s3://bucket/tars/"))
+        daemon.kill()
+        wait_until(lambda: daemon.process.poll() is not None)
+        server.ranges.clear()
+        daemon.start()
+        self.check_epoch(self.loader("s3://bucket/tars/"))
+        sizes = sum(last - first + 1 for _, first, last in server.ranges)
+        self.assertLessEqual(sizes, sum(map(len, objects.values())))
+
+    def test_a_folder_of_files_has_its_classes_and_pages_are_all_read(self):
+        objects = {f"files/{'abc'[i % 3]}/{i:06} +%.bin": content(i, 30) for i in range(350)}
+        objects["files/a/"] = b""  # what some tools leave for a folder
+        self.serve(objects)
+        self.start()
+        seen = []
+        for batch in self.loader("s3://bucket/files", pipeline="bytes"):
+            for one, label in zip(batch["bytes"], batch["label"]):
+                number = int(bytes(one[:6]))
+                self.assertEqual(bytes(one), content(number, 30))
+                self.assertEqual(label, number % 3)
+                seen.append(number)
+        self.assertEqual(sorted(seen), list(range(350)))
+
+    def test_a_web_server(self):
+        server = self.serve(mds_objects(self.SAMPLES))
+        self.start()
+        self.check_epoch(self.loader(f"{server.url}/bucket/"))
+        self.check_epoch(self.loader(f"{server.url}/bucket/shard.{{00000..00002}}.mds"))
+        first = self.loader(f"{server.url}/bucket/shard.00001.mds")
+        seen = [int(bytes(text[:6])) for batch in first for text in batch["text"]]
+        self.assertEqual(sorted(seen), list(range(1, self.SAMPLES, 3)))
+
+    def test_many_ranges_are_in_flight(self):
+        server = self.serve({f"d/{i:03}.bin": content(i) for i in range(self.SAMPLES)})
+        server.pause = 0.02
+        self.start()
+        self.assertEqual(sum(len(batch["bytes"]) for batch in self.loader("s3://bucket/d", pipeline="bytes")),
+                         self.SAMPLES)
+        self.assertGreater(server.most_in_flight, 8)
+
+    def test_google_cloud_storage_speaks_the_same(self):
+        server = self.serve(mds_objects(self.SAMPLES))
+        os.environ.pop("AWS_ENDPOINT_URL")
+        os.environ.update(STORAGE_EMULATOR_HOST=server.url, NO_GCE_CHECK="true")
+        self.start()
+        self.check_epoch(self.loader("gs://bucket"))
+
+
+class Misbehaviour(Stores):
+    def test_each_sample_once_whatever_the_store_does(self):
+        for names in (("slow_down", "too_many", "error"), ("cut", "short"),
+                      ("wrong_length", "longer"), ("wrong_range",), ("garbage",), ("endless_head",),
+                      ("hang", "drip")):
+            with self.subTest(names=names):
+                server = self.serve({f"data/{name}": one
+                                     for name, one in mds_objects(self.SAMPLES).items()})
+                daemon = self.start()
+                slow = names[0] == "hang"
+                server.every(40 if slow else 5, names, count=4 if slow else None)
+                self.check_epoch(self.loader("s3://bucket/data"))
+                self.assertGreater(sum(server.asked[name] for name in names), 0)
+                daemon.kill()
+                server.close()
+
+    def test_a_store_that_never_answers_well_ends_the_job_and_says_why(self):
+        server = self.serve({f"data/{name}": one for name, one in mds_objects(30).items()})
+        daemon = self.start()
+        loader = self.loader("s3://bucket/data", timeout=30)
+        begun = iter(loader)
+        next(begun)
+        server.objects["data/shard.00001.mds"] = mds_shard(COLUMNS, [(b"x" * 9, b"y" * 8)] * 4)
+        daemon.kill()
+        daemon.start()
+        server.misbehaves = lambda request: "wrong_range" if "mds" in request.path else None
+        with self.assertRaisesRegex(Exception, r"s3://bucket/data.*the range .*was asked for"):
+            for _ in self.loader("s3://bucket/data", timeout=30):
+                pass
+
+    def test_a_changed_object_is_an_error_and_never_served(self):
+        objects = {f"data/{i:03}.bin": content(i) for i in range(self.SAMPLES)}
+        server = self.serve(objects)
+        daemon = self.start("--memory", "128mib")
+        loader = self.loader("s3://bucket/data", timeout=10)
+        batches = iter(loader)
+        next(batches)
+        for key in objects:
+            server.objects[key] = b"changed" + objects[key][7:]
+        with self.assertRaises(Exception):
+            for _ in range(3):
+                for batch in loader:
+                    for one in batch["bytes"]:
+                        self.assertNotEqual(bytes(one[:7]), b"changed")
+        self.assertIn("the object has changed since it was listed", daemon.log.read_text())
+
+    def test_errors_say_what_to_do(self):
+        server = self.serve({"data/a.bin": b"x"}, [Keys("right", "secret")])
+        daemon = self.start()
+        for url, words in (("s3://bucket/data", "no keys were found"),
+                           ("s3://bucket/nothing/", "no keys were found"),
+                           (f"{server.url}/bucket/data/", "it answers 403"),
+                           ("s3://", "no name of a bucket")):
+            with self.subTest(url=url), self.assertRaisesRegex(Exception, words):
+                next(iter(self.loader(url)))
+        server.keys.clear()
+        for url, words in (("s3://bucket/nothing/", "there are no files"),
+                           (f"{server.url}/bucket/data/", "index.json")):
+            with self.subTest(url=url), self.assertRaisesRegex(Exception, words):
+                next(iter(self.loader(url)))
+        self.assertIsNone(daemon.process.poll())
+
+
+class Credentials(Stores):
+    def test_keys_of_the_environment_sign_requests(self):
+        self.serve(mds_objects(self.SAMPLES), [Keys("name", "secret", "token")])
+        os.environ.update(AWS_ACCESS_KEY_ID="name", AWS_SECRET_ACCESS_KEY="secret",
+                          AWS_SESSION_TOKEN="token", AWS_REGION="eu-west-3")
+        self.start()
+        self.check_epoch(self.loader("s3://bucket"))
+
+    def test_keys_of_a_profile(self):
+        server = self.serve(mds_objects(self.SAMPLES), [Keys("name", "secret")])
+        os.environ.pop("AWS_ENDPOINT_URL")
+        (self.folder / ".aws").mkdir()
+        (self.folder / ".aws" / "credentials").write_text(
+            "[train]\naws_access_key_id = name\naws_secret_access_key = secret\n")
+        (self.folder / ".aws" / "config").write_text(
+            f"[profile train]\nregion = eu-west-3\nendpoint_url = {server.url}\n")
+        os.environ["AWS_PROFILE"] = "train"
+        self.start()
+        self.check_epoch(self.loader("s3://bucket"))
+
+    def test_keys_that_end_are_renewed_before_and_after(self):
+        server = self.serve(mds_objects(self.SAMPLES), [Keys("nobody", "knows")])
+        lent = []
+
+        def lend():
+            lent.append(Keys(f"lent{len(lent)}", "secret", f"token{len(lent)}", lasts=2.5))
+            return lent[-1]
+        server.lends = lend
+        server.pause = 0.02
+        os.environ["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = server.url + "/keys"
+        self.start(memory="128mib")
+        loader = self.loader("s3://bucket")
+        until = time.monotonic() + 12
+        while time.monotonic() < until and len(lent) < 3:
+            self.check_epoch(loader)
+            for one in lent[:-1]:
+                one.end = 0
+            # What was kept of it goes, so that it is read again.
+            os.environ["AWS_ENDPOINT_URL"] = server.url
+            loader = self.loader("s3://bucket")
+            for key in server.objects:
+                server.objects[key] = bytes(server.objects[key])
+            if len(lent) < 2:
+                lent[-1].end = 0  # it ends before it said
+                server.objects["more.txt"] = bytes(str(len(lent)), "ascii")
+                time.sleep(5.2)  # no service is asked for keys all the time
+        self.assertGreaterEqual(len(lent), 2)
+
+
+class Spilled(Stores):
+    def test_each_byte_is_read_once_and_kept_by_spill(self):
+        many = 1200
+        objects = {f"data/{name}": one for name, one in mds_objects(many).items()}
+        server = self.serve(objects)
+        (self.folder / "spill").mkdir()
+        self.start("--spill", f"{self.folder / 'spill'},256mib", memory="64mib")
+        loader = self.loader("s3://bucket/data", epochs=3)
+        self.check_epoch(loader, samples=many)
+        read = sum(last - first + 1 for _, first, last in server.ranges)
+        for _ in range(2):
+            self.check_epoch(loader, samples=many)
+        again = sum(last - first + 1 for _, first, last in server.ranges) - read
+        self.assertLess(again, read // 20)
+
+
+if __name__ == "__main__":
+    unittest.main()
