@@ -84,6 +84,7 @@ class StoreServer:
         self.port = self._listening.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self._open = set()
+        self._marks = {}
         self._ended = False
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -117,7 +118,11 @@ class StoreServer:
         return request.path[len(prefix):] if request.path.startswith(prefix) else ""
 
     def mark(self, key):
-        return f'"{hashlib.md5(self.objects[key]).hexdigest()}"'
+        content = self.objects[key]
+        known = self._marks.get(key)
+        if known is None or known[0] is not content:
+            known = self._marks[key] = content, f'"{hashlib.md5(content).hexdigest()}"'
+        return known[1]
 
     def _accept(self):
         while not self._ended:

@@ -4,7 +4,6 @@ import io
 import os
 import struct
 import tarfile
-import time
 import unittest
 
 import batchflow
@@ -19,8 +18,8 @@ def content(number, size=3000):
     return f"{number:06}".encode() * (size // 6 + number % 5)
 
 
-def mds_objects(samples, shards=3):
-    rows = {f"shard.{s:05}.mds": (COLUMNS, [(content(i), struct.pack("<q", i % 7))
+def mds_objects(samples, shards=3, size=3000):
+    rows = {f"shard.{s:05}.mds": (COLUMNS, [(content(i, size), struct.pack("<q", i % 7))
                                             for i in range(s, samples, shards)])
             for s in range(shards)}
     objects = {name: mds_shard(*one) for name, one in rows.items()}
@@ -50,13 +49,13 @@ class Stores(Folder):
         os.environ["BATCHFLOW_SERVICE"] = daemon.socket
         return daemon
 
-    def check_epoch(self, loader, field="text", samples=None):
+    def check_epoch(self, loader, field="text", samples=None, size=3000):
         """Each sample once, with its own bytes and its own label."""
         seen = []
         for batch in loader:
             for text, label in zip(batch[field], batch["label"]):
                 number = int(bytes(text[:6]))
-                self.assertEqual(bytes(text), content(number))
+                self.assertEqual(bytes(text), content(number, size))
                 self.assertEqual(label, number % 7)
                 seen.append(number)
         self.assertEqual(sorted(seen), list(range(samples or self.SAMPLES)))
@@ -157,7 +156,7 @@ class Misbehaviour(Stores):
                                      for name, one in mds_objects(self.SAMPLES).items()})
                 daemon = self.start()
                 slow = names[0] == "hang"
-                server.every(40 if slow else 5, names, count=4 if slow else None)
+                server.every(10 if slow else 5, names, count=4 if slow else None)
                 self.check_epoch(self.loader("s3://bucket/data"))
                 self.assertGreater(sum(server.asked[name] for name in names), 0)
                 daemon.kill()
@@ -180,17 +179,19 @@ class Misbehaviour(Stores):
     def test_a_changed_object_is_an_error_and_never_served(self):
         objects = {f"data/{i:03}.bin": content(i) for i in range(self.SAMPLES)}
         server = self.serve(objects)
-        daemon = self.start("--memory", "128mib")
-        loader = self.loader("s3://bucket/data", timeout=10)
-        batches = iter(loader)
-        next(batches)
-        for key in objects:
-            server.objects[key] = b"changed" + objects[key][7:]
+        daemon = self.start()
+        asked = []
+
+        def change(request):
+            asked.append(request.target)
+            if len(asked) == self.SAMPLES // 2:
+                for key in objects:
+                    server.objects[key] = b"changed" + objects[key][7:]
+        server.misbehaves = change
         with self.assertRaises(Exception):
-            for _ in range(3):
-                for batch in loader:
-                    for one in batch["bytes"]:
-                        self.assertNotEqual(bytes(one[:7]), b"changed")
+            for batch in self.loader("s3://bucket/data", pipeline="bytes", timeout=10):
+                for one in batch["bytes"]:
+                    self.assertNotEqual(bytes(one[:7]), b"changed")
         self.assertIn("the object has changed since it was listed", daemon.log.read_text())
 
     def test_errors_say_what_to_do(self):
@@ -230,47 +231,59 @@ class Credentials(Stores):
         self.start()
         self.check_epoch(self.loader("s3://bucket"))
 
-    def test_keys_that_end_are_renewed_before_and_after(self):
-        server = self.serve(mds_objects(self.SAMPLES), [Keys("nobody", "knows")])
+    def lending(self, lasts):
+        """A store of many objects, that are read slowly, and a service that lends keys."""
+        server = self.serve({f"d/{i:06}.bin": content(i) for i in range(self.SAMPLES)},
+                            [Keys("nobody", "knows")])
         lent = []
 
         def lend():
-            lent.append(Keys(f"lent{len(lent)}", "secret", f"token{len(lent)}", lasts=2.5))
+            lent.append(Keys(f"lent{len(lent)}", "secret", f"token{len(lent)}", lasts))
             return lent[-1]
         server.lends = lend
-        server.pause = 0.02
-        os.environ["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = server.url + "/keys"
-        self.start(memory="128mib")
-        loader = self.loader("s3://bucket")
-        until = time.monotonic() + 12
-        while time.monotonic() < until and len(lent) < 3:
-            self.check_epoch(loader)
-            for one in lent[:-1]:
-                one.end = 0
-            # What was kept of it goes, so that it is read again.
-            os.environ["AWS_ENDPOINT_URL"] = server.url
-            loader = self.loader("s3://bucket")
-            for key in server.objects:
-                server.objects[key] = bytes(server.objects[key])
-            if len(lent) < 2:
-                lent[-1].end = 0  # it ends before it said
-                server.objects["more.txt"] = bytes(str(len(lent)), "ascii")
-                time.sleep(5.2)  # no service is asked for keys all the time
+        server.pause = 0.03
+        os.environ.update(AWS_CONTAINER_CREDENTIALS_FULL_URI=server.url + "/keys",
+                          BATCHFLOW_STORE_READS="2")
+        self.start()
+        return server, lent
+
+    def check_objects(self):
+        seen = []
+        for batch in self.loader("s3://bucket/d", pipeline="bytes"):
+            seen += [int(bytes(one[:6])) for one in batch["bytes"]]
+        self.assertEqual(sorted(seen), list(range(self.SAMPLES)))
+
+    def test_keys_are_renewed_before_they_end(self):
+        server, lent = self.lending(lasts=1.5)
+        self.check_objects()
         self.assertGreaterEqual(len(lent), 2)
+
+    def test_keys_that_end_before_their_time_are_replaced(self):
+        server, lent = self.lending(lasts=3600)
+        asked = []
+
+        def end(request):
+            asked.append(request.target)
+            if len(asked) == self.SAMPLES // 3:
+                lent[0].end = 0
+        server.misbehaves = end
+        self.check_objects()
+        self.assertGreater(server.asked["ExpiredToken"], 0)
+        self.assertEqual(len(lent), 2)
 
 
 class Spilled(Stores):
     def test_each_byte_is_read_once_and_kept_by_spill(self):
         many = 1200
-        objects = {f"data/{name}": one for name, one in mds_objects(many).items()}
+        objects = {f"data/{name}": one for name, one in mds_objects(many, size=100_000).items()}
         server = self.serve(objects)
         (self.folder / "spill").mkdir()
-        self.start("--spill", f"{self.folder / 'spill'},256mib", memory="64mib")
+        self.start("--spill", f"{self.folder / 'spill'},512mib", memory="192mib")
         loader = self.loader("s3://bucket/data", epochs=3)
-        self.check_epoch(loader, samples=many)
+        self.check_epoch(loader, samples=many, size=100_000)
         read = sum(last - first + 1 for _, first, last in server.ranges)
         for _ in range(2):
-            self.check_epoch(loader, samples=many)
+            self.check_epoch(loader, samples=many, size=100_000)
         again = sum(last - first + 1 for _, first, last in server.ranges) - read
         self.assertLess(again, read // 20)
 
