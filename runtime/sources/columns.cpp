@@ -6,6 +6,8 @@
 #include <array>
 #include <utility>
 
+#include "runtime/sources/byte_view.h"
+
 namespace batchflow::sources {
 namespace {
 
@@ -89,8 +91,13 @@ ChosenColumns choose_columns(std::span<const Column> columns, std::string_view s
   return chosen;
 }
 
-batch::Field field_of(const Column& column, Bytes largest) {
-  if (column.kind == Kind::numbers) return {column.name, column.element, column.shape, false};
+batch::Field field_of(const Column& column, Bytes least, Bytes largest) {
+  if (column.kind == Kind::numbers && !column.shape.empty())
+    return {column.name, column.element, column.shape, false};
+  if (column.kind == Kind::numbers) {
+    const Bytes most = std::max<Bytes>(largest / batch::element_bytes(column.element), 1);
+    return {column.name, column.element, {most}, least != largest || largest == 0};
+  }
   return {column.name, batch::ElementType::u8, {std::max<Bytes>(largest, 1)}, true};
 }
 
@@ -118,6 +125,28 @@ bool is_whole(batch::ElementType type) {
   using batch::ElementType;
   return type != ElementType::f16 && type != ElementType::bf16 && type != ElementType::f32 &&
          type != ElementType::f64;
+}
+
+std::optional<std::int64_t> whole_number_in(const Column& column,
+                                            std::span<const std::byte> bytes) {
+  using batch::ElementType;
+  if (bytes.size() != batch::element_bytes(column.element)) return std::nullopt;
+  switch (column.element) {
+    case ElementType::u8:
+      return load<std::uint8_t>(bytes);
+    case ElementType::i8:
+      return load<std::int8_t>(bytes);
+    case ElementType::u16:
+      return load<std::uint16_t>(bytes);
+    case ElementType::i16:
+      return load<std::int16_t>(bytes);
+    case ElementType::i32:
+      return load<std::int32_t>(bytes);
+    case ElementType::i64:
+      return load<std::int64_t>(bytes);
+    default:
+      return std::nullopt;
+  }
 }
 
 }  // namespace batchflow::sources

@@ -17,7 +17,7 @@ struct Column {
   std::string name;
   std::string type;  // as the file calls it
   Kind kind = Kind::other;
-  // Of numbers, as many in each row, and of one whole number.
+  // Of numbers, as many in each row, and of one whole number. Without a shape: lists of any length.
   batch::ElementType element = batch::ElementType::u8;
   std::vector<std::uint64_t> shape = {};
 };
@@ -35,10 +35,13 @@ ChosenColumns choose_columns(std::span<const Column> columns, std::string_view s
 
 // The field of a batch that the column becomes. `largest`: the most bytes of a row, where rows
 // differ.
-batch::Field field_of(const Column& column, Bytes largest);
+// `least`: the fewest. Lists of numbers that are all as long are of one shape.
+batch::Field field_of(const Column& column, Bytes least, Bytes largest);
 
 // The names of types as NumPy has them: `int32`, `float16`. None: no batch has such numbers.
 std::optional<batch::ElementType> element_of_numpy(std::string_view name);
 bool is_whole(batch::ElementType type);
+// The number that these bytes are; none: they are not as many as a number of the column has.
+std::optional<std::int64_t> whole_number_in(const Column& column, std::span<const std::byte> bytes);
 
 }  // namespace batchflow::sources

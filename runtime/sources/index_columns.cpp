@@ -1,8 +1,9 @@
-// Indexes files that hold a table, where each row is a sample: MDS shards.
+// Indexes files that hold a table, where each row is a sample: MDS shards, Arrow's files.
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "runtime/sources/arrow_file.h"
 #include "runtime/sources/columns.h"
 #include "runtime/sources/mds.h"
 #include "runtime/sources/packed.h"
@@ -38,14 +39,17 @@ class ColumnsOfAll {
                                         path_));
     return chosen_;
   }
-  void saw(Bytes bytes) { largest_ = std::max(largest_, bytes); }
+  void saw(Bytes bytes) {
+    largest_ = std::max(largest_, bytes);
+    least_ = std::min(least_, bytes);
+  }
 
   // Sets what a sample is.
   void finish() {
     IndexHead& head = builder_.parts.head;
     head.kind = RecordKind::value;
     if (columns_.empty()) return;  // there is no sample
-    head.fields.fields = {field_of(columns_[chosen_.sample], largest_)};
+    head.fields.fields = {field_of(columns_[chosen_.sample], least_, largest_)};
     if (const std::string problem = head.fields.problem(); !problem.empty())
       builder_.refuse(path_, problem);
     builder_.content.add(head.fields.fields[0].name);
@@ -56,7 +60,7 @@ class ColumnsOfAll {
   std::vector<Column> columns_;
   std::string path_;
   ChosenColumns chosen_;
-  Bytes largest_ = 0;
+  Bytes least_ = UINT64_MAX, largest_ = 0;
 };
 
 class MdsSamples {
@@ -104,7 +108,67 @@ class MdsSamples {
   std::vector<MdsPlace> places_;
 };
 
+class ArrowRows {
+ public:
+  ArrowRows(IndexBuilder& builder, ColumnsOfAll& columns) : builder_(builder), columns_(columns) {}
+
+  void read(DatasetFile& file, std::string_view path) {
+    std::string problem = arrow_.open(file);
+    if (!problem.empty()) builder_.refuse(path, problem);
+    const ChosenColumns& chosen = columns_.take(arrow_.columns(), path);
+    const std::uint64_t before = builder_.samples();
+    if (before == 0 && chosen.label)
+      builder_.parts.head.classes = arrow_.class_names(arrow_.columns()[*chosen.label].name);
+    while (const auto batch = arrow_.next(file, problem)) add(file, path, chosen, *batch);
+    if (problem == ArrowFile::kCompressed) builder_.refuse(path, problem);
+    if (!problem.empty())
+      builder_.note(fmt::format("{}: {}; the {} rows before it are served; {}", path, problem,
+                                builder_.samples() - before, kLost));
+  }
+
+ private:
+  void add(DatasetFile& file, std::string_view path, const ChosenColumns& chosen,
+           const ArrowFile::Batch& batch) {
+    const Bytes held = batch.rows * 4 * sizeof(std::uint64_t);
+    builder_.hold(held);
+    std::string problem = arrow_.values(file, batch, chosen.sample, values_);
+    if (problem.empty() && chosen.label)
+      problem = arrow_.values(file, batch, *chosen.label, labels_);
+    if (!problem.empty()) builder_.refuse(path, problem);
+    std::uint64_t begin = values_.first;
+    for (std::uint64_t row = 0; row < batch.rows; ++row) {
+      const std::uint64_t end = values_.ends.empty() ? begin + values_.each : values_.ends[row];
+      const bool is_there = values_.is_there(row);
+      const Bytes bytes = is_there ? end - begin : 0;
+      columns_.saw(bytes);
+      builder_.add_sample(values_.begin + begin, bytes, label(chosen, row));
+      begin = end;
+    }
+    builder_.release(held);
+  }
+
+  std::int64_t label(const ChosenColumns& chosen, std::uint64_t row) const {
+    if (!chosen.label || !labels_.is_there(row)) return kNoLabel;
+    return whole_number_in(arrow_.columns()[*chosen.label],
+                           std::span(labels_.bytes).subspan(row * labels_.each, labels_.each))
+        .value_or(kNoLabel);
+  }
+
+  IndexBuilder& builder_;
+  ColumnsOfAll& columns_;
+  ArrowFile arrow_;
+  ArrowFile::Values values_, labels_;
+};
+
 }  // namespace
+
+void index_arrow_files(IndexBuilder& builder) {
+  ColumnsOfAll columns(builder);
+  ArrowRows rows(builder, columns);
+  builder.read_files([&](DatasetFile& file, std::string_view path) { rows.read(file, path); });
+  columns.finish();
+  builder.add_sampled_contents();
+}
 
 void index_mds_shards(IndexBuilder& builder) {
   ColumnsOfAll columns(builder);

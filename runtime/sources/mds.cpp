@@ -146,25 +146,8 @@ bool find_mds_columns(const MdsShard& shard, ByteSpan head, Bytes sample_bytes,
 }
 
 std::optional<std::int64_t> mds_number(const Column& column, ByteSpan bytes) {
-  using batch::ElementType;
   if (column.type == "str_int") return label_in_digits(as_text(bytes));
-  if (bytes.size() != batch::element_bytes(column.element)) return std::nullopt;
-  switch (column.element) {
-    case ElementType::u8:
-      return load<std::uint8_t>(bytes);
-    case ElementType::i8:
-      return load<std::int8_t>(bytes);
-    case ElementType::u16:
-      return load<std::uint16_t>(bytes);
-    case ElementType::i16:
-      return load<std::int16_t>(bytes);
-    case ElementType::i32:
-      return load<std::int32_t>(bytes);
-    case ElementType::i64:
-      return load<std::int64_t>(bytes);
-    default:
-      return std::nullopt;
-  }
+  return whole_number_in(column, bytes);
 }
 
 }  // namespace batchflow::sources

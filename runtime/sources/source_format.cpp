@@ -70,6 +70,13 @@ bool is_mds(std::string_view path) {
   return ends_with(path, {".mds"});
 }
 
+bool is_arrow(std::string_view path) {
+  return ends_with(path, {".arrow", ".feather", ".ipc"});
+}
+bool begins_arrow(ByteView& file) {
+  return as_text(file.view(0, 6)) == "ARROW1";
+}
+
 bool is_numpy(std::string_view path) {
   return ends_with(path, {".npy"});
 }
@@ -95,6 +102,10 @@ const std::vector<SourceFormat>& source_format_table() {
        index_packed_shards},
       {"mds", "shards of MosaicML Streaming; a column of a row is a sample", is_mds, nullptr, false,
        index_mds_shards},
+      {"arrow",
+       "Arrow's files and streams, as Hugging Face's datasets keep them; a column of a row "
+       "is a sample",
+       is_arrow, begins_arrow, false, index_arrow_files},
       {"numpy", ".npy files of one shape; a row is a sample", is_numpy, begins_numpy, false,
        index_numpy_files},
       {"tokens", "numbers of 16 or 32 bits; a run of so many as `tokens` says is a sample",

@@ -1,6 +1,8 @@
-// Shards of MosaicML Streaming, in place: which columns are served, and what damage does.
+// Shards of MosaicML Streaming and files of Arrow, in place: which columns are served, and what
+// damage does.
 #include "doctest/doctest.h"
 #include "runtime/sources/record.h"
+#include "tests/runtime/sources/arrow_bytes.h"
 #include "tests/runtime/sources/dataset_files.h"
 
 namespace batchflow::test::tables_test {
@@ -143,6 +145,82 @@ TEST_CASE("mds: no cut and no changed byte makes the index leave its file") {
     data.write("0.mds", damaged);
     try {
       const auto index = sources::open_index(source(data.path(), "mds"));
+      for (std::uint64_t sample = 0; sample < index->samples(); ++sample) {
+        const sources::Extent extent = index->extent(SampleId(sample));
+        CHECK(extent.offset + extent.bytes <= damaged.size());
+      }
+    } catch (const sources::DatasetError&) {
+    }
+  }
+}
+
+TEST_CASE("arrow: files and streams have the same rows, and the classes that are noted") {
+  for (const std::string_view bytes : {kArrowFile, kArrowStream}) {
+    Folder data;
+    data.write("train.arrow", from_base64(bytes));
+    const auto index = sources::open_index(source(data.path()));
+    CHECK(index->kind() == sources::RecordKind::value);
+    REQUIRE(index->samples() == 4);
+    CHECK(bytes_of(*index, data.path(), 0) == "picture 0");
+    CHECK(bytes_of(*index, data.path(), 1) == "the second");
+    CHECK(bytes_of(*index, data.path(), 2) == "");
+    CHECK(bytes_of(*index, data.path(), 3) == "last");
+    CHECK(index->label(SampleId(0)) == 2);
+    CHECK(index->label(SampleId(2)) == 1);
+    CHECK_FALSE(index->label(SampleId(3)).has_value());
+    CHECK(index->classes() == std::vector<std::string>{"cat", "dog", "owl"});
+    CHECK(index->stored_fields().fields[0] ==
+          batch::Field{"image", batch::ElementType::u8, {10}, true});
+    CHECK(has_note(*index, "columns that are not served: caption"));
+  }
+}
+
+TEST_CASE("arrow: lists of numbers") {
+  Folder data;
+  const auto only = [&](std::string_view bytes) {
+    data.write("0.arrow", from_base64(bytes));
+    return sources::open_index(source(data.path()));
+  };
+  {
+    const auto index = only(kArrowLists);
+    CHECK(index->stored_fields().fields[0] ==
+          batch::Field{"input_ids", batch::ElementType::i32, {3}, false});
+    CHECK(bytes_of(*index, data.path(), 1) == little(4) + little(5) + little(6));
+    CHECK(index->label(SampleId(0)) == 1);
+  }
+  {
+    const auto index = only(kArrowRagged);
+    CHECK(index->stored_fields().fields[0] ==
+          batch::Field{"ids", batch::ElementType::i32, {3}, true});
+    CHECK(bytes_of(*index, data.path(), 0) == little(1));
+  }
+  {
+    const auto index = only(kArrowFixed);
+    REQUIRE(index->samples() == 3);
+    CHECK(index->stored_fields().fields[0] ==
+          batch::Field{"x", batch::ElementType::f32, {2}, false});
+    CHECK(bytes_of(*index, data.path(), 2) == little(5.0F) + little(6.0F));
+  }
+  data.write("0.arrow", from_base64(kArrowCompressed));
+  CHECK(error_of(source(data.path())).find("its buffers are compressed") != std::string::npos);
+}
+
+TEST_CASE("arrow: a cut file is served up to the cut; no damage leaves the file") {
+  const std::string whole = from_base64(kArrowStream);
+  {
+    Folder data;
+    data.write("0.arrow", whole.substr(0, whole.size() - 100));
+    const auto index = sources::open_index(source(data.path()));
+    CHECK(index->samples() == 2);
+    CHECK(has_note(*index, "0.arrow: cut; the 2 rows before it are served"));
+  }
+  Folder data;
+  for (std::size_t i = 0; i < 2 * whole.size(); ++i) {
+    std::string damaged = whole.substr(0, i < whole.size() ? i : whole.size());
+    if (i >= whole.size()) damaged[i - whole.size()] = static_cast<char>(i * 7 + 255);
+    data.write("0.arrow", damaged);
+    try {
+      const auto index = sources::open_index(source(data.path(), "arrow"));
       for (std::uint64_t sample = 0; sample < index->samples(); ++sample) {
         const sources::Extent extent = index->extent(SampleId(sample));
         CHECK(extent.offset + extent.bytes <= damaged.size());
