@@ -148,7 +148,7 @@ bool confine(Confined what, const Limits& limits, std::string& problem) {
   };
   close_range(static_cast<unsigned>(limits.last_file) + 1, ~0u, 0);
   if ((limits.data_bytes > 0 && !limit(RLIMIT_DATA, limits.data_bytes)) ||
-      !limit(RLIMIT_STACK, limits.stack_bytes) || !limit(RLIMIT_FSIZE, 0) ||
+      !limit(RLIMIT_STACK, limits.stack_bytes) || !limit(RLIMIT_FSIZE, limits.file_bytes) ||
       !limit(RLIMIT_CORE, 0) || !limit(RLIMIT_NOFILE, kFilesMost) || !limit(RLIMIT_MEMLOCK, 0))
     return failed("its process cannot be limited");
   if (what != Confined::program && !become_nobody())

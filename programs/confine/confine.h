@@ -15,7 +15,8 @@ struct Limits {
   std::int32_t parent = 0;       // the process that this one does not outlive
   std::uint64_t data_bytes = 0;  // of memory; 0: without limit
   std::uint64_t stack_bytes = 8 << 20;
-  int last_file = 2;  // open files with greater numbers are closed
+  int last_file = 2;             // open files with greater numbers are closed
+  std::uint64_t file_bytes = 0;  // how large it may make a file that it has open; 0: it writes none
 };
 
 // From here on this process cannot write to any file that it has not open, start or signal other

@@ -256,7 +256,8 @@ def _start(folder: Path, path: Path, arguments: Optional[Arguments]) -> None:
     with log.open("ab") as output, _on_all_processors():
         # It gets a session of its own, so that Ctrl-C and the end of this script do not end it.
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                                   start_new_session=True, cwd="/")
+                                   start_new_session=True, cwd="/",
+                                   env={"BATCHFLOW_PYTHON": sys.executable, **os.environ})
     deadline = time.monotonic() + _START_S
     while not listens(path):
         if process.poll() is not None or time.monotonic() > deadline:

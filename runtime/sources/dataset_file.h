@@ -39,8 +39,15 @@ struct DataRoot {
   protocol::Descriptor file;                    // the only file
   std::shared_ptr<objects::ObjectStore> store;  // of a URL: there is no folder and no descriptor
 
+  std::shared_ptr<const DataRoot> packed;  // what was unpacked to here; null: it is read in place
+
   // The descriptor that shows that a user may read the dataset; -1 of a URL.
-  int shown() const { return only.empty() ? folder.get() : file.get(); }
+  int shown() const {
+    if (packed) return packed->shown();
+    return only.empty() ? folder.get() : file.get();
+  }
+  // Whether it is a URL.
+  bool is_of_store() const { return packed ? packed->is_of_store() : store != nullptr; }
 };
 // Opens root_folder() of sample_index.h. Throws DatasetError, also for a device, pipe or socket.
 std::shared_ptr<const DataRoot> open_data(const std::filesystem::path& root);

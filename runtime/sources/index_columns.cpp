@@ -8,6 +8,7 @@
 #include "runtime/sources/mds.h"
 #include "runtime/sources/packed.h"
 #include "runtime/sources/source_format.h"
+#include "runtime/sources/unpack.h"
 
 namespace batchflow::sources {
 namespace {
@@ -120,7 +121,8 @@ class ArrowRows {
     if (before == 0 && chosen.label)
       builder_.parts.head.classes = arrow_.class_names(arrow_.columns()[*chosen.label].name);
     while (const auto batch = arrow_.next(file, problem)) add(file, path, chosen, *batch);
-    if (problem == ArrowFile::kCompressed) builder_.refuse(path, problem);
+    if (problem == ArrowFile::kCompressed)
+      throw NeedsUnpacking{NeedsUnpacking::By::pyarrow_arrow, "arrow", std::move(builder_.parts)};
     if (!problem.empty())
       builder_.note(fmt::format("{}: {}; the {} rows before it are served; {}", path, problem,
                                 builder_.samples() - before, kLost));
@@ -170,7 +172,14 @@ void index_arrow_files(IndexBuilder& builder) {
   builder.add_sampled_contents();
 }
 
+void index_parquet_files(IndexBuilder& builder) {
+  throw NeedsUnpacking{NeedsUnpacking::By::pyarrow_parquet, "arrow", std::move(builder.parts)};
+}
+
 void index_mds_shards(IndexBuilder& builder) {
+  for (std::uint32_t file = 0; file < builder.files(); ++file)
+    if (is_zipped_shard(builder.path(file)))
+      throw NeedsUnpacking{NeedsUnpacking::By::here, "mds", std::move(builder.parts)};
   ColumnsOfAll columns(builder);
   MdsSamples samples(builder, columns);
   builder.read_files([&](DatasetFile& file, std::string_view path) { samples.read(file, path); });

@@ -11,6 +11,7 @@
 #include "runtime/sources/leftovers.h"
 #include "runtime/sources/listing.h"
 #include "runtime/sources/stored_index.h"
+#include "runtime/sources/unpack.h"
 
 namespace batchflow::sources {
 namespace {
@@ -102,10 +103,8 @@ std::unique_ptr<StoredIndex> show(const SourceOptions& options, std::unique_ptr<
                                        std::move(notes));
 }
 
-}  // namespace
-
-std::unique_ptr<SampleIndex> open_index(const SourceOptions& options) {
-  const auto opened = options.opened ? options.opened : open_data(options.root);
+std::unique_ptr<StoredIndex> open_in_place(const SourceOptions& options) {
+  const auto& opened = options.opened;
   const DataRoot& root = *opened;
   if (!options.format.empty()) source_format(options.name, options.format);
   std::vector<std::string> notes;
@@ -136,6 +135,46 @@ std::unique_ptr<SampleIndex> open_index(const SourceOptions& options) {
   auto index = show(options, std::make_unique<IndexBytes>(std::move(memory)), notes, problem);
   if (!index) throw DatasetError(fmt::format("{}: {}", options.name, problem));
   return index;
+}
+
+// The index of what the files are unpacked to.
+std::unique_ptr<SampleIndex> open_unpacked(const SourceOptions& options,
+                                           const std::shared_ptr<const DataRoot>& opened,
+                                           const NeedsUnpacking& needs) {
+  if (options.refuses_closed)
+    throw DatasetError(
+        fmt::format("{}: its samples cannot be read one by one, and are unpacked to the service's "
+                    "drive for its "
+                    "own user alone; have the service serve it by a name (--dataset NAME={})",
+                    options.name, options.root.string()));
+  SourceOptions inner = options;
+  inner.opened = unpacked(options, opened, needs);
+  inner.root = path_of(inner.opened->folder.get());
+  inner.format = needs.format;
+  inner.closed = nullptr;
+  try {
+    auto index = open_in_place(inner);
+    index->set_unpacked(inner.opened);
+    return index;
+  } catch (const NeedsUnpacking&) {
+    throw DatasetError(
+        fmt::format("{}: what it was unpacked to cannot be read; remove {}, which another program "
+                    "may have changed",
+                    options.name, inner.root.string()));
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<SampleIndex> open_index(const SourceOptions& options) {
+  const auto opened = options.opened ? options.opened : open_data(options.root);
+  SourceOptions with_root = options;
+  with_root.opened = opened;
+  try {
+    return open_in_place(with_root);
+  } catch (const NeedsUnpacking& needs) {
+    return open_unpacked(with_root, opened, needs);
+  }
 }
 
 }  // namespace batchflow::sources

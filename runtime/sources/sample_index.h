@@ -69,6 +69,8 @@ class StopCheck {
   std::uint32_t passed_ = 0;
 };
 
+struct DataRoot;  // runtime/sources/dataset_file.h
+
 class SampleIndex {
  public:
   virtual ~SampleIndex() = default;
@@ -104,6 +106,9 @@ class SampleIndex {
   // The memory that the index takes, without pages of its file.
   virtual Bytes memory_bytes() const { return 0; }
 
+  // Where its files are, if they were unpacked from others; null: below the dataset's own root.
+  virtual std::shared_ptr<const DataRoot> unpacked() const { return nullptr; }
+
   // What the engine knows of the dataset version.
   virtual engine::Catalogue catalogue() const = 0;
   // Notes for people: files that were passed over, a tar that was cut, an index that was made
@@ -123,8 +128,6 @@ class SampleIndex {
 // `what`.
 using IndexProgress =
     std::function<void(std::uint64_t done, std::uint64_t total, std::string_view what)>;
-
-struct DataRoot;  // runtime/sources/dataset_file.h
 
 struct SourceOptions {
   std::string name;

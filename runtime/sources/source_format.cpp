@@ -8,6 +8,7 @@
 #include "runtime/sources/packed.h"
 #include "runtime/sources/tar.h"
 #include "runtime/sources/tfrecord.h"
+#include "runtime/sources/unpack.h"
 
 namespace batchflow::sources {
 namespace {
@@ -67,7 +68,7 @@ bool begins_packed(ByteView& file) {
 }
 
 bool is_mds(std::string_view path) {
-  return ends_with(path, {".mds"});
+  return ends_with(path, {".mds"}) || is_zipped_shard(path);
 }
 
 bool is_arrow(std::string_view path) {
@@ -75,6 +76,13 @@ bool is_arrow(std::string_view path) {
 }
 bool begins_arrow(ByteView& file) {
   return as_text(file.view(0, 6)) == "ARROW1";
+}
+
+bool is_parquet(std::string_view path) {
+  return ends_with(path, {".parquet"});
+}
+bool begins_parquet(ByteView& file) {
+  return as_text(file.view(0, 4)) == "PAR1";
 }
 
 bool is_numpy(std::string_view path) {
@@ -106,6 +114,8 @@ const std::vector<SourceFormat>& source_format_table() {
        "Arrow's files and streams, as Hugging Face's datasets keep them; a column of a row "
        "is a sample",
        is_arrow, begins_arrow, false, index_arrow_files},
+      {"parquet", "Parquet files; a column of a row is a sample", is_parquet, begins_parquet, false,
+       index_parquet_files},
       {"numpy", ".npy files of one shape; a row is a sample", is_numpy, begins_numpy, false,
        index_numpy_files},
       {"tokens", "numbers of 16 or 32 bits; a run of so many as `tokens` says is a sample",

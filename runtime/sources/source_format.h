@@ -34,6 +34,7 @@ void index_tar_shards(IndexBuilder& builder);
 void index_tfrecords(IndexBuilder& builder);
 void index_packed_shards(IndexBuilder& builder);
 void index_arrow_files(IndexBuilder& builder);
+void index_parquet_files(IndexBuilder& builder);
 void index_mds_shards(IndexBuilder& builder);
 void index_numpy_files(IndexBuilder& builder);
 void index_token_files(IndexBuilder& builder);

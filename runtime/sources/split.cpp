@@ -85,6 +85,7 @@ class SplitIndex final : public SampleIndex {
   }
   std::uint32_t files() const override { return whole_->files(); }
   std::string_view path(std::uint32_t file) const override { return whole_->path(file); }
+  std::shared_ptr<const DataRoot> unpacked() const override { return whole_->unpacked(); }
   Bytes file_bytes(std::uint32_t file) const override { return whole_->file_bytes(file); }
   std::uint64_t file_mark(std::uint32_t file) const override { return whole_->file_mark(file); }
   std::optional<Bytes> uniform_bytes() const override { return whole_->uniform_bytes(); }

@@ -56,6 +56,8 @@ class StoredIndex final : public SampleIndex {
   std::vector<std::string> notes() const override { return notes_; }
 
   const IndexView& view() const { return view_; }
+  std::shared_ptr<const DataRoot> unpacked() const override { return unpacked_; }
+  void set_unpacked(std::shared_ptr<const DataRoot> root) { unpacked_ = std::move(root); }
 
   // The catalogue of any index. It has labels where each sample has one that can be a class. Throws
   // DatasetError, also when it is to stop.
@@ -66,6 +68,7 @@ class StoredIndex final : public SampleIndex {
   std::unique_ptr<IndexBytes> bytes_;
   IndexView view_;
   std::vector<std::string> notes_;
+  std::shared_ptr<const DataRoot> unpacked_;
 };
 
 }  // namespace batchflow::sources

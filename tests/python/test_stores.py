@@ -1,10 +1,14 @@
 """Data in stores: each sample exactly once, whatever a store does; and keys that end."""
 
+import gzip
 import io
 import os
 import struct
+import subprocess
+import sys
 import tarfile
 import unittest
+from pathlib import Path
 
 import batchflow
 from mds_files import mds_index, mds_shard
@@ -144,6 +148,117 @@ class Formats(Stores):
         os.environ.update(STORAGE_EMULATOR_HOST=server.url, NO_GCE_CHECK="true")
         self.start()
         self.check_epoch(self.loader("gs://bucket"))
+
+
+PYTHON = os.environ.get("BATCHFLOW_PYTHON", sys.executable)
+HAS_PYARROW = subprocess.run([PYTHON, "-c", "import pyarrow.parquet"], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE).returncode == 0
+WRITE = """
+import sys, pyarrow as pa, pyarrow.parquet as pq, struct
+def content(number, size=3000):
+    return f"{number:06}".encode() * (size // 6 + number % 5)
+folder, samples = sys.argv[1], int(sys.argv[2])
+def table(numbers):
+    picture = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    return pa.table({"text": pa.array([{"bytes": content(i), "path": None} for i in numbers], picture),
+                     "label": pa.array([i % 7 for i in numbers], pa.int64()),
+                     "note": [str(i) for i in numbers]})
+"""
+
+
+class Packed(Stores):
+    """What is unpacked once: Parquet, Arrow with compressed buffers, MDS shards with gzip."""
+
+    def write(self, code):
+        os.environ["BATCHFLOW_PYTHON"] = PYTHON
+        (self.folder / "data").mkdir()
+        done = subprocess.run([PYTHON, "-c", WRITE + code, str(self.folder / "data"),
+                               str(self.SAMPLES)], stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return str(self.folder / "data")
+
+    PARQUET = """
+for part in range(3):
+    pq.write_table(table(range(part, samples, 3)), f"{folder}/{part}.parquet", row_group_size=13)
+"""
+
+    @unittest.skipUnless(HAS_PYARROW, f"pyarrow is not installed for {PYTHON}")
+    def test_parquet_is_unpacked_once_and_its_rows_are_shuffled_over_groups(self):
+        data = self.write(self.PARQUET)
+        daemon = self.start()
+        order = self.check_epoch(self.loader(data))
+        # A row's neighbours in the order are of all groups and files.
+        of_files = [number % 3 for number in order]
+        runs = sum(a != b for a, b in zip(of_files, of_files[1:]))
+        self.assertGreater(runs, len(order) // 3)
+        daemon.kill()
+        os.environ["BATCHFLOW_PYTHON"] = "/nothing"  # it is not unpacked again
+        daemon.start()
+        self.check_epoch(self.loader(data))
+
+    @unittest.skipUnless(HAS_PYARROW, f"pyarrow is not installed for {PYTHON}")
+    def test_strict_order_counts_rows_whatever_the_groups_are(self):
+        data = self.write(self.PARQUET)
+        other = self.folder / "other"
+        other.mkdir()
+        subprocess.run([PYTHON, "-c", WRITE + self.PARQUET.replace("13", "1000"), str(other),
+                        str(self.SAMPLES)], check=True)
+        self.start()
+        orders = [[key for batch in self.loader(path, order="strict", shuffle_seed=3)
+                   for key in batch.sample_keys.tolist()] for path in (data, str(other))]
+        self.assertEqual(orders[0], orders[1])
+
+    @unittest.skipUnless(HAS_PYARROW, f"pyarrow is not installed for {PYTHON}")
+    def test_parquet_of_a_bucket(self):
+        data = self.write(self.PARQUET)
+        server = self.serve({f"p/{file.name}": file.read_bytes() for file in Path(data).iterdir()})
+        self.start()
+        loader = self.loader("s3://bucket/p", epochs=2)
+        self.check_epoch(loader)
+        read = sum(last - first + 1 for _, first, last in server.ranges)
+        self.assertLessEqual(read, 2 * sum(map(len, server.objects.values())))
+        self.check_epoch(loader)
+        self.assertEqual(read, sum(last - first + 1 for _, first, last in server.ranges))
+
+    @unittest.skipUnless(HAS_PYARROW, f"pyarrow is not installed for {PYTHON}")
+    def test_arrow_in_place_and_with_compressed_buffers(self):
+        data = self.write("""
+for name, how in (("plain", None), ("packed", "zstd")):
+    options = pa.ipc.IpcWriteOptions(compression=how)
+    import os
+    os.mkdir(f"{folder}/{name}")
+    for part in range(2):
+        rows = table(range(part, samples, 2))
+        out = pa.OSFile(f"{folder}/{name}/{part}.arrow", "wb")
+        with out, pa.ipc.new_stream(out, rows.schema, options=options) as writer:
+            writer.write_table(rows, max_chunksize=17)
+""")
+        self.start()
+        for name in ("plain", "packed"):
+            with self.subTest(name=name):
+                self.check_epoch(self.loader(f"{data}/{name}"))
+
+    def test_mds_shards_with_gzip(self):
+        folder = self.folder / "mds"
+        folder.mkdir()
+        for name, one in mds_objects(self.SAMPLES).items():
+            if name.endswith(".mds"):
+                (folder / (name + ".gz")).write_bytes(gzip.compress(one))
+        self.start()
+        self.check_epoch(self.loader(str(folder)))
+        damaged = self.folder / "damaged"
+        damaged.mkdir()
+        (damaged / "0.mds.gz").write_bytes(gzip.compress(b"x" * 10000)[:-9])
+        with self.assertRaisesRegex(Exception, "damaged or cut"):
+            next(iter(self.loader(str(damaged))))
+
+    def test_errors_of_unpacking_say_what_to_do(self):
+        (self.folder / "p").mkdir()
+        (self.folder / "p" / "0.parquet").write_bytes(b"PAR1 and nothing")
+        os.environ["BATCHFLOW_PYTHON"] = PYTHON if HAS_PYARROW else "/nothing"
+        self.start()
+        with self.assertRaisesRegex(Exception, "0.parquet: it cannot be unpacked"):
+            next(iter(self.loader(str(self.folder / "p"))))
 
 
 class Misbehaviour(Stores):

@@ -183,7 +183,9 @@ std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset, const Requ
     options.opened = root;
     options.stop = stop;
     if (dataset.is_brought()) options.closed = &closed;
-    return sources::open_index(options);
+    std::shared_ptr<sources::SampleIndex> index = sources::open_index(options);
+    if (auto there = index->unpacked()) root = std::move(there);
+    return index;
   });
   for (const NodeSplit& split : dataset.splits) {
     add(split_name(dataset, split), true,

@@ -49,6 +49,7 @@ void ServedDataset::release() {
 const storage::ReadGuard* ServedDataset::read_guard() const {
   static constexpr storage::ReadGuard kPublic{true, 0, 0};
   if (!is_brought()) return nullptr;
+  if (opened->packed) return nullptr;  // the service's own files
   if (!opened->only.empty()) return &guard;
   return closed.empty() ? &kPublic : nullptr;
 }

@@ -92,7 +92,7 @@ void Joining::enter(Peer& connection, const protocol::JoinRequest& request,
                     const std::vector<protocol::Descriptor>& descriptors, ServedDataset& dataset) {
   if (dataset.is_brought() && !dataset.closed.empty() && !is_trusted(connection))
     return refuse_closed(connection, dataset.root, dataset.closed);
-  if (dataset.opened->store && !may_read(connection, dataset, descriptors))
+  if (dataset.opened->is_of_store() && !may_read(connection, dataset, descriptors))
     return refuse_url(connection, dataset.root);
   if (!may_read(connection, dataset, descriptors))
     return refuse_reading(connection, dataset.root, dataset.opened->only.empty());

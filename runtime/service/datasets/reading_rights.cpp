@@ -24,7 +24,7 @@ bool may_read(Peer& connection, const ServedDataset& dataset,
   if (const AgentEnd* const agent = connection.agent(); agent && agent->may_read(dataset.id))
     return true;
   const sources::DataRoot& root = *dataset.opened;
-  if (root.store) return is_trusted(connection) || dataset.asked.everyone;
+  if (root.is_of_store()) return is_trusted(connection) || dataset.asked.everyone;
   return is_trusted(connection) ||
          std::any_of(descriptors.begin(), descriptors.end(), [&](const protocol::Descriptor& one) {
            return shows(one) && sources::is_same_file(one.get(), root.shown());

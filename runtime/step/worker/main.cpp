@@ -123,6 +123,22 @@ void become(const char* interpreter, const char* shown) {
   write(kStepSocket, &declared, sizeof declared);
 }
 
+// `--confined PARENT MEMORY LAST_FILE FILE_BYTES PROGRAM ARGUMENT...`: becomes the program, which
+// writes to no file but those that it is given open. Returns only if it cannot.
+void become_confined(char** arguments) {
+  confine::Limits limits;
+  limits.parent = std::atoi(arguments[0]);
+  limits.data_bytes = std::strtoull(arguments[1], nullptr, 10);
+  limits.last_file = std::atoi(arguments[2]);
+  limits.file_bytes = std::strtoull(arguments[3], nullptr, 10);
+  std::string problem;
+  if (confine::confine(confine::Confined::program, limits, problem)) {
+    execv(arguments[4], arguments + 4);
+    problem = std::string(arguments[4]) + " cannot be started: " + std::strerror(errno);
+  }
+  std::fprintf(stderr, "%s\n", problem.c_str());
+}
+
 class Worker {
  public:
   // Reads what the service wants, and answers it.
@@ -209,6 +225,10 @@ class Worker {
 // With an interpreter as the second argument (the first is what `ps` shows), it carries out a
 // function in Python.
 int main(int argc, char** argv) {
+  if (argc > 6 && std::strcmp(argv[1], "--confined") == 0) {
+    become_confined(argv + 2);
+    _exit(kImpossible);
+  }
   if (argc > 2) {
     become(argv[2], argv[1]);
     _exit(kImpossible);

@@ -1,0 +1,235 @@
+#include "runtime/sources/unpack.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "runtime/sources/content_hash.h"
+#include "runtime/sources/leftovers.h"
+#include "runtime/sources/unpack_process.h"
+#include "runtime/sources/unzip.h"
+
+namespace batchflow::sources {
+namespace {
+
+namespace fs = std::filesystem;
+using By = NeedsUnpacking::By;
+
+constexpr Bytes kAtOnce = 8 << 20;
+// Folders of the same dataset as it was before. Jobs may still read them for a while.
+constexpr auto kOldKept = std::chrono::hours(24);
+
+std::string_view path_in(const IndexParts& parts, std::size_t file) {
+  const auto& ends = parts.numbers[static_cast<std::size_t>(IndexSection::path_ends)];
+  const std::uint64_t begin = file == 0 ? 0 : ends[file - 1];
+  return std::string_view(parts.paths).substr(begin, ends[file] - 1 - begin);
+}
+
+[[noreturn]] void fail(std::string_view path, std::string_view what) {
+  throw DatasetError(
+      fmt::format("{}: {}: {}; free some room, or give the service another state "
+                  "folder (--state)",
+                  path, what, std::strerror(errno)));
+}
+
+void write_all(int to, std::span<const std::byte> bytes, std::string_view path) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(to, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail(path, "it cannot be unpacked");
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+class Unpacking {
+ public:
+  Unpacking(const SourceOptions& options, const DataRoot& root, const NeedsUnpacking& needs,
+            const fs::path& folder)
+      : options_(options), root_(root), needs_(needs), folder_(folder) {
+    const auto& bytes = needs.parts.numbers[static_cast<std::size_t>(IndexSection::file_bytes)];
+    for (const std::uint64_t one : bytes) total_ += one;
+  }
+
+  void run() {
+    const auto& parts = needs_.parts;
+    const std::size_t files =
+        parts.numbers[static_cast<std::size_t>(IndexSection::path_ends)].size();
+    if (needs_.by == By::here) {
+      for (std::size_t file = 0; file < files; ++file) unzip(file);
+      return;
+    }
+    const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+    // Each process takes a while to begin, so it gets several files where there are many.
+    const std::size_t each = std::clamp<std::size_t>(files / cores, 1, UnpackProcess::kFilesMost);
+    std::vector<std::unique_ptr<UnpackProcess>> running;
+    for (std::size_t next = 0; next < files || !running.empty();) {
+      while (next < files && running.size() < cores) {
+        std::vector<UnpackProcess::File> some;
+        for (; some.size() < each && next < files; ++next) some.push_back(opened(next));
+        running.push_back(std::make_unique<UnpackProcess>());
+        running.back()->begin(needs_.by == By::pyarrow_parquet ? "parquet" : "arrow",
+                              std::move(some), columns());
+      }
+      std::erase_if(running, [](const auto& one) { return one->has_ended(); });
+      look_around();
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  }
+
+ private:
+  // All, unless the user has said both that are served.
+  std::vector<std::string> columns() const {
+    if (options_.column.empty() || options_.label_column.empty()) return {};
+    return {options_.column, options_.label_column};
+  }
+
+  void look_around() const {
+    if (options_.stop && options_.stop())
+      throw DatasetError(fmt::format("{}: stopped while it was being unpacked", options_.name));
+    if (options_.progress) options_.progress(done_, total_, "bytes unpacked");
+  }
+
+  DatasetFile source(std::size_t file) const {
+    const auto& parts = needs_.parts;
+    const std::string_view path = path_in(parts, file);
+    if (!root_.store) return {root_, path, false};
+    return {root_, path,
+            objects::ObjectInfo{
+                parts.numbers[static_cast<std::size_t>(IndexSection::file_bytes)][file],
+                parts.numbers[static_cast<std::size_t>(IndexSection::file_marks)][file]}};
+  }
+
+  protocol::Descriptor made(const fs::path& path) const {
+    std::error_code error;
+    fs::create_directories(path.parent_path(), error);
+    protocol::Descriptor to(
+        open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!to) fail(path.string(), "it cannot be written");
+    return to;
+  }
+
+  UnpackProcess::File opened(std::size_t file) {
+    const std::string path(path_in(needs_.parts, file));
+    UnpackProcess::File one;
+    one.path = path;
+    one.to = made(folder_ / (path + ".arrow"));
+    if (!root_.store) {
+      one.from = protocol::Descriptor(
+          root_.only.empty() ? open_beneath(root_.folder.get(), path.c_str(), O_RDONLY | O_NONBLOCK)
+                             : fcntl(root_.file.get(), F_DUPFD_CLOEXEC, 3));
+      if (!one.from) throw DatasetChanged(fmt::format("{}: it was there a moment ago", path));
+    } else {
+      one.from = fetched(file);
+    }
+    done_ += needs_.parts.numbers[static_cast<std::size_t>(IndexSection::file_bytes)][file];
+    return one;
+  }
+
+  // A copy of an object, in a file that has no name.
+  protocol::Descriptor fetched(std::size_t file) const {
+    const std::string path(path_in(needs_.parts, file));
+    const fs::path place = folder_ / ".object";
+    protocol::Descriptor to = made(place);
+    unlink(place.c_str());
+    DatasetFile from = source(file);
+    for (Bytes at = 0; at < from.size();) {
+      look_around();
+      const auto bytes = from.view(at, kAtOnce);
+      write_all(to.get(), bytes, path);
+      at += bytes.size();
+    }
+    return to;
+  }
+
+  void unzip(std::size_t file) {
+    const std::string path(path_in(needs_.parts, file));
+    const protocol::Descriptor to = made(folder_ / path.substr(0, path.rfind('.')));
+    DatasetFile from = source(file);
+    from.when_reading([this] { look_around(); });
+    const std::string problem = sources::unzip(
+        from, [&](std::span<const std::byte> bytes) { write_all(to.get(), bytes, path); });
+    if (!problem.empty())
+      throw DatasetError(fmt::format("{}: {}: {}", options_.name, path, problem));
+    done_ += from.size();
+  }
+
+  const SourceOptions& options_;
+  const DataRoot& root_;
+  const NeedsUnpacking& needs_;
+  const fs::path folder_;
+  Bytes done_ = 0, total_ = 0;
+};
+
+// Of the dataset, whatever it holds; and as it is now.
+std::pair<std::string, std::string> folder_names(const SourceOptions& options, const DataRoot& root,
+                                                 const NeedsUnpacking& needs) {
+  ContentHash of_dataset;
+  of_dataset.add(root.store ? root.store->url() : path_of(root.folder.get()));
+  of_dataset.add(root.only);
+  of_dataset.add(options.kept_for);
+  ContentHash as_it_is;
+  as_it_is.add(needs.parts.head.listing);
+  as_it_is.add(needs.format);
+  as_it_is.add(options.column);
+  as_it_is.add(options.label_column);
+  return {fmt::format("{:016x}", of_dataset.digest()), fmt::format("{:016x}", as_it_is.digest())};
+}
+
+void remove_old(const fs::path& folder, const fs::path& present) {
+  std::error_code error;
+  for (const fs::directory_entry& one : fs::directory_iterator(folder, error)) {
+    const auto age = fs::file_time_type::clock::now() - one.last_write_time(error);
+    if (one.path() != present && !error && age > kOldKept) fs::remove_all(one.path(), error);
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const DataRoot> unpacked(const SourceOptions& options,
+                                         const std::shared_ptr<const DataRoot>& root,
+                                         const NeedsUnpacking& needs) {
+  if (options.index_folder.empty())
+    throw DatasetError(fmt::format(
+        "{}: its samples cannot be read one by one, and there is no folder to unpack them to; have "
+        "a service serve it, or unpack it yourself",
+        options.name));
+  const auto [dataset, as_it_is] = folder_names(options, *root, needs);
+  const fs::path all = options.index_folder / "unpacked" / dataset;
+  const fs::path folder = all / as_it_is;
+  std::error_code error;
+  if (!fs::exists(folder, error)) {
+    fs::create_directories(all, error);
+    remove_leftovers(all, as_it_is + ".tmp-");
+    const fs::path temporary = fmt::format("{}.tmp-{}", folder.string(), getpid());
+    fs::remove_all(temporary, error);
+    if (!fs::create_directory(temporary, error)) fail(temporary.string(), "it cannot be made");
+    fs::permissions(temporary, fs::perms::owner_all, error);
+    try {
+      Unpacking(options, *root, needs, temporary).run();
+    } catch (...) {
+      fs::remove_all(temporary, error);
+      throw;
+    }
+    if (rename(temporary.c_str(), folder.c_str()) != 0 && !fs::exists(folder, error))
+      fail(folder.string(), "it cannot be named");
+  }
+  remove_old(all, folder);
+  auto opened = std::make_shared<DataRoot>();
+  opened->folder = protocol::Descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!opened->folder) fail(folder.string(), "it cannot be opened");
+  opened->packed = root;
+  return opened;
+}
+
+bool is_zipped_shard(std::string_view path) {
+  return path.ends_with(".mds.zstd") || path.ends_with(".mds.zst") || path.ends_with(".mds.gz");
+}
+
+}  // namespace batchflow::sources

@@ -1,0 +1,35 @@
+// Files whose samples cannot be read one by one: Parquet, Arrow with compressed buffers, MDS shards
+// that are compressed. Each is unpacked once, into a folder beside the indices, and is read there.
+//
+// Parquet and Arrow are unpacked by pyarrow, in processes that are confined: they read the one file
+// and write the other, both of which they are given open. MDS shards are unpacked here.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "runtime/sources/dataset_file.h"
+#include "runtime/sources/index_file.h"
+#include "runtime/sources/sample_index.h"
+
+namespace batchflow::sources {
+
+// Thrown while an index is made: what the files must be unpacked to, and which they are.
+struct NeedsUnpacking {
+  enum class By { pyarrow_parquet, pyarrow_arrow, here };
+  By by = By::here;
+  std::string format;  // that the unpacked files have
+  IndexParts parts;    // with the files and the listing
+};
+
+// The root with the unpacked files, unpacked now unless that was done before. It shows the same
+// descriptor as `root`. Throws DatasetError, DatasetChanged.
+std::shared_ptr<const DataRoot> unpacked(const SourceOptions& options,
+                                         const std::shared_ptr<const DataRoot>& root,
+                                         const NeedsUnpacking& needs);
+
+// Whether `path` is a compressed MDS shard, and its name without that ending.
+bool is_zipped_shard(std::string_view path);
+
+}  // namespace batchflow::sources
