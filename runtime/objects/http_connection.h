@@ -90,12 +90,13 @@ class HttpConnection {
  private:
   enum class Wait { readable, writable };
   bool connect(const HttpLimits& limits, std::string& problem);
+  void wait_in_calls() const;
   bool begin_tls(const HttpLimits& limits, std::string& problem);
   bool wait(Wait what, const HttpLimits& limits, std::string& problem) const;
   bool send_all(std::string_view bytes, const HttpLimits& limits, std::string& problem);
-  // 0: the other end has closed; -1: `problem` says why.
+  // 0: the other end has closed; -1: `problem` says why. `all`: it may wait for all of the bytes.
   std::ptrdiff_t receive(std::byte* to, std::size_t bytes, const HttpLimits& limits,
-                         std::string& problem);
+                         std::string& problem, bool all = false);
   void take(HttpAnswer& answer, const HttpRequest& request, std::span<std::byte> to,
             const HttpLimits& limits);
 

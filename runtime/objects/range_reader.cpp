@@ -41,7 +41,7 @@ void RangeReader::submit(std::span<const RangePiece> pieces) {
       ++state_->running;
       ++state_->asleep;  // until it has taken a piece
     }
-    state_->changed.notify_all();
+    for (std::size_t i = 0; i < pieces.size(); ++i) state_->changed.notify_one();
   }
   const std::lock_guard calling(state_->calling);
   for (const RangePiece& piece : unread)
