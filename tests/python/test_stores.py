@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import batchflow
 from mds_files import mds_index, mds_shard
 from store_server import Keys, StoreServer
-from support import Daemon, Folder, wait_until
+from support import DAEMON, HERE, Daemon, Folder, run_python, wait_until
 
 COLUMNS = [("text", "bytes", None), ("label", "int", 8)]
 
@@ -385,6 +386,21 @@ class Credentials(Stores):
         self.check_objects()
         self.assertGreater(server.asked["ExpiredToken"], 0)
         self.assertEqual(len(lent), 2)
+
+
+class Page(Stores):
+    def test_the_example_of_the_page(self):
+        page = (HERE.parent.parent / "docs" / "datasets.md").read_text()
+        blocks = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+        self.assertEqual(len(blocks), 1)
+        server = StoreServer({f"shards/{name}": one for name, one in mds_objects(50).items()},
+                             bucket="my-bucket")
+        self.addCleanup(server.close)
+        os.environ.update(AWS_ENDPOINT_URL=server.url, BATCHFLOW_IDLE_S="1",
+                          BATCHFLOW_DAEMON=DAEMON)
+        done = run_python(blocks[0])
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        self.assertRegex(done.stdout.decode(), r"^b'0000\d\d' \d\n$")
 
 
 class Spilled(Stores):
