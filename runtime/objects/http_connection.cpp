@@ -285,7 +285,10 @@ HttpAnswer HttpConnection::exchange(const HttpRequest& request, std::span<std::b
   HttpAnswer answer;
   if (!is_open()) {
     close();
-    if (!connect(limits, answer.problem)) return answer;
+    if (!connect(limits, answer.problem)) {
+      close();
+      return answer;
+    }
   }
   if (send_all(request_text(request, endpoint_), limits, answer.problem))
     take(answer, request, to, limits);

@@ -69,8 +69,11 @@ def signature(request, secret, scope, names):
 
 
 class StoreServer:
-    def __init__(self, objects=None, keys=None, bucket="bucket"):
+    def __init__(self, objects=None, keys=None, bucket="bucket", tls=None):
         self.bucket = bucket
+        self.tls = tls  # an ssl.SSLContext
+        self.region = None  # where requests must be signed for, if not anywhere
+        self.leads = {}  # paths that lead elsewhere, by URL
         self.objects = dict(objects or {})
         self.keys = keys or []  # none: anybody may read
         self.lends = None  # a function that answers Keys, for /keys
@@ -82,7 +85,7 @@ class StoreServer:
         self.pause = 0.0  # before each answer
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=512)
         self.port = self._listening.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"http{'s' if tls else ''}://127.0.0.1:{self.port}"
         self._open = set()
         self._marks = {}
         self._ended = False
@@ -138,6 +141,8 @@ class StoreServer:
     def _serve(self, connection):
         held = b""
         try:
+            if self.tls:
+                connection = self.tls.wrap_socket(connection, server_side=True)
             while True:
                 while b"\r\n\r\n" not in held:
                     more = connection.recv(65536)
@@ -188,7 +193,13 @@ class StoreServer:
                 return self._send(connection, "500 No", {})
             self.keys.append(lent)
             return self._send(connection, "200 OK", {}, lent.as_json().encode())
+        if request.path in self.leads:
+            return self._send(connection, "302 Found", {"Location": self.leads[request.path]})
+        if request.query.get("Action") == "AssumeRoleWithWebIdentity":
+            return self._lend_role(connection, request)
         refusal = self._signature_problem(request)
+        if refusal == "region":
+            return self._send(connection, "301 Moved", {"x-amz-bucket-region": self.region})
         if refusal:
             return self._refuse(connection, *refusal, request)
         what = self.misbehaves(request)
@@ -211,6 +222,8 @@ class StoreServer:
         if "Credential" not in parts:
             return "403 Forbidden", "AccessDenied"
         name, scope = parts["Credential"].split("/", 1)
+        if self.region and scope.split("/")[1] != self.region:
+            return "region"
         known = [one for one in self.keys if one.name == name]
         if not known:
             return "403 Forbidden", "InvalidAccessKeyId"
@@ -222,6 +235,18 @@ class StoreServer:
                 parts["Signature"]:
             return "403 Forbidden", "SignatureDoesNotMatch"
         return None
+
+    def _lend_role(self, connection, request):
+        with self.lock:
+            self.asked["role"] += 1
+        if request.query.get("WebIdentityToken") != "of this pod":
+            return self._refuse(connection, "400 Bad Request", "InvalidIdentityToken")
+        self.keys.append(Keys("of role", "secret", "token & more"))
+        body = ("<AssumeRoleWithWebIdentityResponse><Credentials><AccessKeyId>of role</AccessKeyId>"
+                "<SecretAccessKey>secret</SecretAccessKey><SessionToken>token &amp; more"
+                "</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration></Credentials>"
+                "</AssumeRoleWithWebIdentityResponse>")
+        return self._send(connection, "200 OK", {}, body.encode())
 
     def _list(self, connection, request):
         prefix, after = request.query.get("prefix", ""), request.query.get("continuation-token", "")

@@ -4,6 +4,8 @@ import gzip
 import io
 import os
 import re
+import shutil
+import ssl
 import struct
 import subprocess
 import sys
@@ -262,6 +264,50 @@ for name, how in (("plain", None), ("packed", "zstd")):
             next(iter(self.loader(str(self.folder / "p"))))
 
 
+class Tls(Stores):
+    def setUp(self):
+        super().setUp()
+        made = shutil.which("openssl") and subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
+             "/CN=store", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout",
+             str(self.folder / "key.pem"), "-out", str(self.folder / "cert.pem")],
+            stderr=subprocess.PIPE)
+        if not made or made.returncode:
+            self.skipTest("there is no openssl to make keys with")
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(self.folder / "cert.pem", self.folder / "key.pem")
+        self.server = StoreServer(mds_objects(self.SAMPLES), tls=self.context)
+        self.addCleanup(self.server.close)
+
+    def test_certificates_of_the_bundle_are_believed(self):
+        os.environ["AWS_CA_BUNDLE"] = str(self.folder / "cert.pem")
+        self.server.every(4, ("cut", "hang"), count=4)
+        self.start()
+        self.check_epoch(self.loader(f"{self.server.url}/bucket/"))
+
+    def test_others_are_refused(self):
+        os.environ["BATCHFLOW_STORE_TRIES"] = "2"
+        self.start()
+        with self.assertRaisesRegex(Exception, "its certificate is not believed"):
+            next(iter(self.loader(f"{self.server.url}/bucket/")))
+        os.environ["AWS_CA_BUNDLE"] = str(self.folder / "cert.pem")
+
+    def test_redirects_are_followed_but_not_for_ever_and_not_to_plain_http(self):
+        os.environ["AWS_CA_BUNDLE"] = str(self.folder / "cert.pem")
+        name = "shard.00001.mds"
+        self.server.leads[f"/old/{name}"] = f"{self.server.url}/bucket/{name}"
+        self.server.leads["/round/0.mds"] = "/round/0.mds"
+        plain = self.serve(mds_objects(self.SAMPLES))
+        self.server.leads["/down/0.mds"] = f"{plain.url}/bucket/{name}"
+        self.start()
+        seen = [int(bytes(text[:6])) for batch in self.loader(f"{self.server.url}/old/{name}")
+                for text in batch["text"]]
+        self.assertEqual(sorted(seen), list(range(1, self.SAMPLES, 3)))
+        for path, words in (("round", "again and again"), ("down", "no web page")):
+            with self.subTest(path=path), self.assertRaisesRegex(Exception, words):
+                next(iter(self.loader(f"{self.server.url}/{path}/0.mds")))
+
+
 class Misbehaviour(Stores):
     def test_each_sample_once_whatever_the_store_does(self):
         for names in (("slow_down", "too_many", "error"), ("cut", "short"),
@@ -344,6 +390,23 @@ class Credentials(Stores):
         (self.folder / ".aws" / "config").write_text(
             f"[profile train]\nregion = eu-west-3\nendpoint_url = {server.url}\n")
         os.environ["AWS_PROFILE"] = "train"
+        self.start()
+        self.check_epoch(self.loader("s3://bucket"))
+
+    def test_keys_of_a_web_identity(self):
+        server = self.serve(mds_objects(self.SAMPLES), [Keys("nobody", "knows")])
+        (self.folder / "token").write_text("of this pod\n")
+        os.environ.update(AWS_WEB_IDENTITY_TOKEN_FILE=str(self.folder / "token"),
+                          AWS_ROLE_ARN="arn:aws:iam::1:role/reader",
+                          AWS_ENDPOINT_URL_STS=server.url)
+        self.start()
+        self.check_epoch(self.loader("s3://bucket"))
+        self.assertEqual(server.asked["role"], 1)
+
+    def test_the_region_is_what_the_store_says(self):
+        server = self.serve(mds_objects(self.SAMPLES), [Keys("name", "secret")])
+        server.region = "eu-west-3"
+        os.environ.update(AWS_ACCESS_KEY_ID="name", AWS_SECRET_ACCESS_KEY="secret")
         self.start()
         self.check_epoch(self.loader("s3://bucket"))
 

@@ -41,10 +41,11 @@ struct NodeDataset {
   std::string format;    // empty: found out
   std::string pipeline;  // of jobs that name none; empty: by what the dataset holds
   std::uint64_t tokens = 0;
-  std::string column, label;  // of tables: the columns that are served; empty: the obvious ones
   std::vector<NodeSplit> splits = {};
   bool pin = false;       // kept although no job reads it
   bool everyone = false;  // of a URL: all users may read it, who show no right to do so
+  // Of tables: the columns that are served; empty: the obvious ones.
+  std::string column = {}, label = {};
 
   bool is_brought() const { return is_brought_name(name); }
 };

@@ -4,11 +4,13 @@
 #include "runtime/sources/index_file.h"
 #include "runtime/sources/pack.h"
 #include "tests/fuzz/corpus.h"
+#include "tests/runtime/sources/arrow_bytes.h"
 #include "tests/runtime/sources/dataset_files.h"
+#include "tests/runtime/sources/mds_bytes.h"
 
 namespace batchflow::test::fuzz_test {
 
-extern "C" Fuzzer fuzz_tar, fuzz_tfrecord, fuzz_npy, fuzz_packed, fuzz_index;
+extern "C" Fuzzer fuzz_tar, fuzz_tfrecord, fuzz_npy, fuzz_packed, fuzz_index, fuzz_mds, fuzz_arrow;
 
 namespace {
 
@@ -40,6 +42,13 @@ void write_corpora() {
   write_corpus("tfrecord", {mixed, tfrecord(mixed), example(int_feature("label", {5}))});
   write_corpus("npy", {npy("<f4", "(3, 2)", ""), npy("|u1", "(5,)", "12345", 2),
                        npy("<i8", "(1, 2, 3, 4)", "", 3)});
+  write_corpus("mds", {mds({{"image", "jpeg", "null"}, {"label", "int", "8"}},
+                           {{"picture", little(std::int64_t{3})}, {"", little(std::int64_t{4})}}),
+                       mds({{"tokens", "ndarray:uint16:2", "4"}, {"n", "str_int", "null"}},
+                           {{"abcd", "17"}})});
+  write_corpus("arrow",
+               {from_base64(kArrowFile), from_base64(kArrowStream), from_base64(kArrowLists),
+                from_base64(kArrowFixed), from_base64(kArrowCompressed)});
 
   Folder packed;
   const batch::BatchSpec spec{
@@ -76,6 +85,8 @@ TEST_CASE("damaged datasets are refused or read, within their bytes") {
   run(fuzz_npy, "npy");
   run(fuzz_packed, "packed");
   run(fuzz_index, "index");
+  run(fuzz_mds, "mds");
+  run(fuzz_arrow, "arrow");
 }
 
 }  // namespace batchflow::test::fuzz_test
