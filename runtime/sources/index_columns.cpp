@@ -162,9 +162,49 @@ class ArrowRows {
   ArrowFile::Values values_, labels_;
 };
 
+// The split that a file of Hugging Face's cache has by its name: `imdb-train.arrow`, or
+// `imdb-test-00000-of-00002.arrow`. Empty: none.
+std::string_view split_of(std::string_view path) {
+  path = path.substr(path.rfind('/') + 1);
+  path = path.substr(0, path.rfind('.'));
+  constexpr std::string_view kShard = "-00000-of-00000";
+  if (path.size() > kShard.size()) {
+    const std::string_view end = path.substr(path.size() - kShard.size());
+    bool is_shard = true;
+    for (std::size_t i = 0; i < end.size(); ++i)
+      is_shard =
+          is_shard && (kShard[i] == '0' ? end[i] >= '0' && end[i] <= '9' : end[i] == kShard[i]);
+    if (is_shard) path.remove_suffix(kShard.size());
+  }
+  const std::size_t dash = path.rfind('-');
+  if (dash == std::string_view::npos) return {};
+  const std::string_view name = path.substr(dash + 1);
+  for (const std::string_view split : {"train", "test", "validation", "val", "dev"})
+    if (name == split) return name;
+  return {};
+}
+
+// A job that trains on a folder of the cache must not get its test data.
+void refuse_mixed_splits(IndexBuilder& builder) {
+  const auto folder_of = [&](std::uint32_t file) {
+    const std::string_view path = builder.path(file);
+    return path.substr(0, path.rfind('/') + 1);
+  };
+  for (std::uint32_t file = 1; file < builder.files(); ++file) {
+    const std::string_view one = split_of(builder.path(file - 1)),
+                           other = split_of(builder.path(file));
+    if (!one.empty() && !other.empty() && one != other && folder_of(file - 1) == folder_of(file))
+      builder.refuse(builder.path(file),
+                     fmt::format("it is of split {}, and {} beside it of {}; write the path of one "
+                                 "file, or put the files of one split into a folder (cp -l)",
+                                 other, builder.path(file - 1), one));
+  }
+}
+
 }  // namespace
 
 void index_arrow_files(IndexBuilder& builder) {
+  refuse_mixed_splits(builder);
   ColumnsOfAll columns(builder);
   ArrowRows rows(builder, columns);
   builder.read_files([&](DatasetFile& file, std::string_view path) { rows.read(file, path); });

@@ -146,6 +146,17 @@ TEST_CASE("arrow: files and streams have the same rows, and the classes that are
   }
 }
 
+TEST_CASE("arrow: splits of Hugging Face's cache are not mixed") {
+  Folder data;
+  data.write("pets-train-00000-of-00002.arrow", from_base64(kArrowStream));
+  data.write("pets-train-00001-of-00002.arrow", from_base64(kArrowStream));
+  CHECK(sources::open_index(source(data.path()))->samples() == 8);
+  data.write("pets-test.arrow", from_base64(kArrowStream));
+  CHECK(error_of(source(data.path())).find("it is of split train, and pets-test.arrow beside it") !=
+        std::string::npos);
+  CHECK(sources::open_index(source(data / "pets-test.arrow"))->samples() == 4);
+}
+
 TEST_CASE("arrow: lists of numbers") {
   Folder data;
   const auto only = [&](std::string_view bytes) {
