@@ -13,7 +13,6 @@ namespace batchflow::objects {
 namespace {
 
 using namespace std::chrono_literals;
-using SystemClock = std::chrono::system_clock;
 
 // Keys are asked for again when they are good for less than this; after a failure, not at once.
 constexpr auto kRenewBefore = 300s;
@@ -43,12 +42,12 @@ void each_setting(std::string_view text, std::string_view section, Take take) {
 
 }  // namespace
 
-std::optional<SystemClock::time_point> time_of(std::string_view text) {
+std::optional<Calendar::time_point> time_of(std::string_view text) {
   std::tm time{};
   const std::string whole(text);
   const char* const end = strptime(whole.c_str(), "%Y-%m-%dT%H:%M:%S", &time);
   if (!end || (*end != 'Z' && *end != '.' && *end != '+')) return std::nullopt;
-  return SystemClock::from_time_t(timegm(&time));
+  return Calendar::from_time_t(timegm(&time));
 }
 
 AwsProfile read_profile(std::string_view credentials, std::string_view config,
@@ -73,7 +72,7 @@ AwsProfile read_profile(std::string_view credentials, std::string_view config,
 
 Keys Credentials::get(const Keys* refused) {
   const std::lock_guard lock(mutex_);
-  const auto now = SystemClock::now();
+  const auto now = Calendar::now();
   const bool others = refused && refused->is_same(keys_);
   const bool ends = keys_.end && *keys_.end - now < kRenewBefore;
   if (looked_ && !others && !ends) return keys_;
@@ -157,7 +156,7 @@ Keys Credentials::from_google_machine() {
       json.contains("expires_in") && json["expires_in"].is_number_unsigned()) {
     keys.bearer = json["access_token"].get<std::string>();
     const auto lasts = std::min<std::uint64_t>(json["expires_in"].get<std::uint64_t>(), 86'400);
-    keys.end = SystemClock::now() + std::chrono::seconds(lasts);
+    keys.end = Calendar::now() + std::chrono::seconds(lasts);
   }
   if (keys.is_none()) note("the machine", problem.empty() ? "no token came" : problem);
   return keys;

@@ -12,12 +12,14 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/objects/calendar.h"
+
 namespace batchflow::objects {
 
 struct Keys {
   std::string id, secret, token;
   std::string bearer;  // of Google: sent as it is, instead of a signature
-  std::optional<std::chrono::system_clock::time_point> end;
+  std::optional<Calendar::time_point> end;
   bool is_none() const { return id.empty() && bearer.empty(); }
   bool is_same(const Keys& other) const {
     return id == other.id && token == other.token && bearer == other.bearer;
@@ -72,6 +74,6 @@ class Credentials {
 };
 
 // A time as `2026-11-28T16:00:00Z`; none: it is no time.
-std::optional<std::chrono::system_clock::time_point> time_of(std::string_view text);
+std::optional<Calendar::time_point> time_of(std::string_view text);
 
 }  // namespace batchflow::objects

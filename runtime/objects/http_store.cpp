@@ -7,7 +7,6 @@
 #include <charconv>
 #include <thread>
 
-#include "runtime/failpoint/failpoint.h"
 #include "runtime/objects/signing.h"
 #include "runtime/objects/text.h"
 
@@ -168,7 +167,7 @@ HttpRequest HttpStore::request(const Asked& asked, const Endpoint& endpoint,
       const std::lock_guard lock(mutex_);
       if (!region_told_.empty()) region = region_told_;
     }
-    sign(request, endpoint.host_header(), keys, region, "s3", std::chrono::system_clock::now());
+    sign(request, endpoint.host_header(), keys, region, "s3", Calendar::now());
   }
   return request;
 }
@@ -278,7 +277,6 @@ RangeAnswer HttpStore::ask(Asked asked, const std::function<std::span<std::byte>
     HttpRequest sent = redirected ? *redirected : request(asked, endpoint, keys);
     if (redirected && !asked.range.empty()) sent.headers = {{"Range", asked.range}};
     HttpAnswer answer = exchange(endpoint, sent, to, limits);
-    if (BF_FAILPOINT("objects.answer.lost")) answer = {};
     if (stop) return {ECANCELED, "stopped", 0};
     if (!is_bucket() && answer.status >= 300 && answer.status < 400 && !answer.location.empty()) {
       Url there;

@@ -37,8 +37,8 @@ std::string hmac(std::string_view key, std::string_view text) {
 }  // namespace
 
 void sign(HttpRequest& request, std::string_view host, const Keys& keys, std::string_view region,
-          std::string_view service, std::chrono::system_clock::time_point at) {
-  const std::tm time = fmt::gmtime(std::chrono::system_clock::to_time_t(at));
+          std::string_view service, Calendar::time_point at) {
+  const std::tm time = fmt::gmtime(Calendar::to_time_t(at));
   const std::string stamp = fmt::format("{:%Y%m%dT%H%M%SZ}", time);
   const std::string day = stamp.substr(0, 8);
   const std::string of_body = hex(sha256(""));

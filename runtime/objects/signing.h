@@ -13,6 +13,6 @@ namespace batchflow::objects {
 // Adds the headers of a signature to a request without a body. `target` of the request is
 // path?query, both encoded, the query in ascending order.
 void sign(HttpRequest& request, std::string_view host, const Keys& keys, std::string_view region,
-          std::string_view service, std::chrono::system_clock::time_point at);
+          std::string_view service, Calendar::time_point at);
 
 }  // namespace batchflow::objects

@@ -12,6 +12,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <string_view>
 
 #include "runtime/protocol/own_group.h"
 
@@ -69,15 +71,23 @@ print("done", flush=True)
 os._exit(0)
 )";
 
+// A script that only finds the interpreter would have to start it, which it may not.
+bool is_program(const std::string& file) {
+  std::array<char, 4> begin{};
+  std::ifstream(file, std::ios::binary).read(begin.data(), begin.size());
+  return std::string_view(begin.data(), begin.size()) ==
+         "\x7f"
+         "ELF";
+}
+
 std::string python() {
-  for (const char* name : {"BATCHFLOW_PYTHON"})
-    if (const char* value = std::getenv(name); value && *value) return value;
+  if (const char* value = std::getenv("BATCHFLOW_PYTHON"); value && *value) return value;
   const char* const path = std::getenv("PATH");
   std::string rest = path && *path ? path : "/usr/bin:/bin";
   while (!rest.empty()) {
     const std::size_t colon = std::min(rest.find(':'), rest.size());
     const std::string file = rest.substr(0, colon) + "/python3";
-    if (access(file.c_str(), X_OK) == 0) return file;
+    if (access(file.c_str(), X_OK) == 0 && is_program(file)) return file;
     rest.erase(0, std::min(colon + 1, rest.size()));
   }
   return "/usr/bin/python3";

@@ -203,7 +203,7 @@ TEST_CASE("pipelines and formats are looked at when the file is read, not when a
         "node.yaml:4: key 'datasets.1.pipeline': unknown value 'nosuch'; " + known + "tokens");
   CHECK(refused("datasets:\n- {path: /p, format: nix}\n") ==
         "node.yaml:2: key 'datasets.0.format': unknown value 'nix'; write one of images, "
-        "webdataset, tfrecord, packed, numpy, tokens, files");
+        "webdataset, tfrecord, packed, mds, arrow, parquet, numpy, tokens, files");
   CHECK(refused("datasets:\n- {path: /p, format: tokens}\n") ==
         "node.yaml:2: key 'datasets.0.tokens': how long a sample is is not known; write tokens: "
         "1024");

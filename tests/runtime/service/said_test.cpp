@@ -145,7 +145,7 @@ TEST_CASE("a job is told how many files of which kind cannot be decoded") {
 TEST_CASE("files that are no pictures are served as bytes with a word, and to no decoder") {
   Folder folder;
   service::NodeConfig config = config_in(folder.path());
-  for (const char* ending : {".wav", ".mp4", ".txt", ".parquet"}) {
+  for (const char* ending : {".wav", ".mp4", ".txt", ".h5"}) {
     const auto root = folder.path() / (ending + 1);
     for (int i = 0; i < 20; ++i)
       write_file(root / (i % 2 == 0 ? "a" : "b") / fmt::format("{:02}{}", i, ending),
@@ -153,7 +153,7 @@ TEST_CASE("files that are no pictures are served as bytes with a word, and to no
     config.datasets.push_back({ending + 1, root, "", "", 0, {}});
   }
   const LiveService service(config);
-  for (const std::string name : {"wav", "mp4", "txt", "parquet"}) {
+  for (const std::string name : {"wav", "mp4", "txt", "h5"}) {
     CAPTURE(name);
     const Told told = run(config, name, nullptr);
     CHECK(told.wrong == "");
