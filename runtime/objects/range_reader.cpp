@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 #include <thread>
@@ -41,7 +42,8 @@ void RangeReader::submit(std::span<const RangePiece> pieces) {
       ++state_->running;
       ++state_->asleep;  // until it has taken a piece
     }
-    for (std::size_t i = 0; i < pieces.size(); ++i) state_->changed.notify_one();
+    for (std::size_t i = 0; i < std::min<std::size_t>(pieces.size(), state_->asleep); ++i)
+      state_->changed.notify_one();
   }
   const std::lock_guard calling(state_->calling);
   for (const RangePiece& piece : unread)

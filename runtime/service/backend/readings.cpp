@@ -255,16 +255,14 @@ storage::ReadPiece Readings::source_piece(std::uint32_t index, std::size_t row) 
 void Readings::send(std::span<const storage::ReadPiece> pieces) {
   const auto is_of_store = [](const storage::ReadPiece& one) { return one.root < 0 && one.fd < 0; };
   if (std::none_of(pieces.begin(), pieces.end(), is_of_store)) return reader_.submit(pieces);
+  std::vector<objects::RangePiece> of_store;
   for (const storage::ReadPiece& one : pieces) {
     if (is_of_store(one)) {
-      send_to_store(one);
+      of_store.push_back(range_of(one));
     } else {
       reader_.submit({&one, 1});
     }
   }
-}
-
-void Readings::send_to_store(const storage::ReadPiece& piece) {
   if (!ranges_)
     ranges_ = std::make_unique<objects::RangeReader>(
         objects::StoreSettings::of_environment().reads, [this](const objects::RangeResult& result) {
@@ -273,6 +271,10 @@ void Readings::send_to_store(const storage::ReadPiece& piece) {
             done({&one, 1}, result.problem);
           });
         });
+  ranges_->submit(of_store);
+}
+
+objects::RangePiece Readings::range_of(const storage::ReadPiece& piece) const {
   const Reading& reading = readings_[index_in(piece.tag)];
   const ServedDataset& dataset = context_.datasets.dataset(reading.dataset);
   const sources::Extent& extent = reading.samples[row_in(piece.tag)].extent;
@@ -283,7 +285,7 @@ void Readings::send_to_store(const storage::ReadPiece& piece) {
   range.offset = piece.offset;
   range.to = {piece.to + storage::lead(piece.offset), piece.bytes};
   range.tag = piece.tag;
-  ranges_->submit({&range, 1});
+  return range;
 }
 
 // Reads from the spill file or, if the sample is not there, from the source.

@@ -67,7 +67,7 @@ class Readings {
   storage::ReadPiece source_piece(std::uint32_t index, std::size_t row);
   storage::ReadPiece spill_piece(std::uint32_t index, std::size_t row);
   void send(std::span<const storage::ReadPiece> pieces);
-  void send_to_store(const storage::ReadPiece& piece);
+  objects::RangePiece range_of(const storage::ReadPiece& piece) const;
   void done(std::span<const storage::ReadResult> results, const std::string& problem = {});
   void note_result(std::uint32_t index, StagedSample& one, const storage::ReadResult& result,
                    const std::string& problem);

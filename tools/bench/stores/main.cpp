@@ -42,6 +42,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr Bytes kObject = 256 << 20;
 constexpr unsigned kConnections = 16;
+constexpr unsigned kBuffers = 4 * kConnections;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -142,8 +143,12 @@ double bare_client(std::uint16_t port, std::uint64_t ranges, Bytes each) {
         fail("the bare client");
       const int on = 1;
       setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-      std::vector<char> to(each + 4096);
+      // As many buffers in all as RangeReader gets: into one that is still in the cache of the
+      // processor a copy costs less.
+      std::vector<std::vector<char>> buffers(kBuffers / kConnections,
+                                             std::vector<char>(each + 4096));
       for (std::uint64_t number; (number = next++) < ranges;) {
+        std::vector<char>& to = buffers[number % buffers.size()];
         const std::uint64_t offset = offset_of(number, each);
         const std::string request =
             fmt::format("GET /object HTTP/1.1\r\nHost: x\r\nRange: bytes={}-{}\r\n\r\n", offset,
@@ -173,7 +178,7 @@ double range_reader(std::uint16_t port, std::uint64_t ranges, Bytes each) {
   std::mutex mutex;
   std::condition_variable changed;
   std::uint64_t done = 0;
-  std::vector<std::vector<std::byte>> to(4 * kConnections, std::vector<std::byte>(each));
+  std::vector<std::vector<std::byte>> to(kBuffers, std::vector<std::byte>(each));
   std::vector<std::size_t> free;
   for (std::size_t i = 0; i < to.size(); ++i) free.push_back(i);
   const auto begin = Clock::now();
@@ -188,15 +193,20 @@ double range_reader(std::uint16_t port, std::uint64_t ranges, Bytes each) {
     changed.notify_one();
   });
   const std::string path = store->only();
-  for (std::uint64_t number = 0; number < ranges; ++number) {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return !free.empty(); });
-    const std::size_t at = free.back();
-    free.pop_back();
-    lock.unlock();
-    const objects::RangePiece piece{store, path.c_str(), info.mark, offset_of(number, each), to[at],
-                                    at};
-    reader.submit({&piece, 1});
+  std::vector<objects::RangePiece> pieces;
+  std::vector<std::size_t> taken;
+  for (std::uint64_t number = 0; number < ranges;) {
+    {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [&] { return !free.empty(); });
+      taken.swap(free);
+    }
+    pieces.clear();
+    for (; !taken.empty() && number < ranges; taken.pop_back())
+      pieces.push_back({store, path.c_str(), info.mark, offset_of(number++, each), to[taken.back()],
+                        taken.back()});
+    taken.clear();
+    reader.submit(pieces);
   }
   std::unique_lock lock(mutex);
   changed.wait(lock, [&] { return done == ranges; });
