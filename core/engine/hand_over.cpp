@@ -17,6 +17,14 @@ constexpr std::uint32_t kLookedAtAStep = 2048;
 // A node that has no room for a copy now may have some then.
 constexpr Duration kAgainAfter = std::chrono::milliseconds(5);
 
+Slots slots_of(ItemId item, const SharePart& part, const Dataset& dataset) {
+  if (part.spec.prefix != 0) return 1;
+  const SampleId first(std::uint64_t{item.value} << part.spec.bundle_shift);
+  return slots_for(part.spec.bundle_shift > 0 ? dataset.catalogue->bundle_bytes(item.value)
+                                              : dataset.catalogue->bytes(first),
+                   part.spec.slot_bytes);
+}
+
 }  // namespace
 
 void HandOver::begin(NodeIndex node) {
@@ -26,7 +34,9 @@ void HandOver::begin(NodeIndex node) {
     const ItemCaches& caches = item_shares_.caches(s_.datasets[DatasetIndex(index)].id);
     for (const ItemCache* cache = caches.first(node); cache != nullptr;
          cache = caches.next(*cache)) {
-      if (!cache->dram.is_none()) leaving.shares.push_back(cache->dram);
+      for (const ShareId share : {cache->nvme, cache->dram}) {
+        if (!share.is_none()) leaving.shares.push_back(share);
+      }
     }
   }
   leaving_.push_back(std::move(leaving));
@@ -93,18 +103,17 @@ bool HandOver::copy_some(Leaving& leaving, ShareId share) {
     const SampleId first(std::uint64_t{item.value} << part.spec.bundle_shift);
     const NodeIndex home = s_.node_of.at(homes->owner(
         dataset.catalogue->version(), first_in_bundle(first, dataset.catalogue->bundle_shift())));
-    const ItemCache* const to = caches.find(home, part.spec.prefix);
-    if (to == nullptr || to->dram.is_none()) continue;
-    // A pipeline may say of the same first steps that they make samples of another size.
-    if (part.spec.prefix != 0 && s_.memory[to->dram].spec.slot_bytes != part.spec.slot_bytes)
-      continue;
-    is_full = !add(item, dataset, *to);
+    const ItemCache* const cache = caches.find(home, part.spec.prefix);
+    const ShareId to = cache ? room_for(item, part, dataset, *cache) : ShareId::none();
+    if (to.is_none()) continue;
+    is_full = !add(item, dataset, to);
     if (is_full) --leaving.item;
   }
   for (const Parcel& parcel : parcels_) {
     if (parcel.samples.empty()) continue;
     const Form form = part.spec.prefix == 0 ? Form::encoded : Form::decoded;
-    Reads::Spec spec = read_spec(s_, {share, parcel.to->dram, form}, dataset.id, parcel.to->node);
+    const NodeIndex node = s_.node_of.at(s_.memory[parcel.to].spec.place.node);
+    Reads::Spec spec = read_spec(s_, {share, parcel.to, form}, dataset.id, node);
     spec.lineage.dataset = dataset.id;
     spec.lineage.pipeline = pipeline;
     const ReadIndex read = reads_.open(spec, parcel.samples);
@@ -118,34 +127,43 @@ bool HandOver::copy_some(Leaving& leaving, ShareId share) {
   return false;
 }
 
+// What leaves memory may come to a drive, and the other way round.
+ShareId HandOver::room_for(ItemId item, const SharePart& from, const Dataset& dataset,
+                           const ItemCache& to) const {
+  for (const ShareId index : {to.dram, to.nvme}) {
+    if (index.is_none()) continue;
+    const SharePart& part = s_.memory[index];
+    if (part.spec.bundle_shift != from.spec.bundle_shift) continue;
+    // Decoded samples are kept in memory alone.
+    if (part.spec.prefix != 0 && part.spec.place.tier == Tier::nvme) continue;
+    // A pipeline may say of the same first steps that they make samples of another size.
+    if (part.spec.prefix != 0 && part.spec.slot_bytes != from.spec.slot_bytes) continue;
+    if (part.share->resident(item)) return ShareId::none();
+    if (part.share->used() + slots_of(item, part, dataset) <= part.share->capacity()) return index;
+  }
+  return ShareId::none();
+}
+
 // False: there is no staging memory for it now, or this was enough for one step.
-bool HandOver::add(ItemId item, const Dataset& dataset, const ItemCache& to) {
-  const SharePart& part = s_.memory[to.dram];
+bool HandOver::add(ItemId item, const Dataset& dataset, ShareId to) {
+  const SharePart& part = s_.memory[to];
   Share& share = *part.share;
-  if (share.resident(item)) return true;
   const SampleId first(std::uint64_t{item.value} << part.spec.bundle_shift);
-  const Catalogue& catalogue = *dataset.catalogue;
-  const Slots slots = part.spec.prefix != 0 ? 1
-                                            : slots_for(part.spec.bundle_shift > 0
-                                                            ? catalogue.bundle_bytes(item.value)
-                                                            : catalogue.bytes(first),
-                                                        part.spec.slot_bytes);
-  if (share.used() + slots > share.capacity()) return true;
   const Bytes staged = part.spec.prefix != 0        ? staged_bytes(s_, part.spec.slot_bytes)
                        : part.spec.bundle_shift > 0 ? staged_bundle_bytes(s_, dataset, first)
                                                     : staged_bytes(s_, dataset, first);
   auto parcel = std::find_if(parcels_.begin(), parcels_.end(),
-                             [&](const Parcel& one) { return one.to == &to; });
+                             [&](const Parcel& one) { return one.to == to; });
   if (parcel == parcels_.end()) {
-    parcels_.push_back({&to, {}, 0});
+    parcels_.push_back({to, {}, 0});
     parcel = parcels_.end() - 1;
   }
   const Bytes free = s_.config.count_staging
-                         ? s_.memory.staging(dram_of(s_.nodes[to.node].id)).free() / 2
+                         ? s_.memory.staging(dram_of(part.spec.place.node)).free() / 2
                          : UINT64_MAX;
   if (parcel->samples.size() == kSamplesMost) return false;
   if (saturating_sum(parcel->staged, staged) > free) return false;
-  Access access{item, slots};
+  Access access{item, slots_of(item, part, dataset)};
   access.at = s_.now;
   // There is room, so nothing leaves for it.
   if (!share.insert_forced(access, gone_)) return true;

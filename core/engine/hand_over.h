@@ -1,6 +1,6 @@
-// A node that is to end first hands over what it keeps: each sample is copied to the node that will
-// be its home without it, where there is room for it. Until all have been, the samples are found
-// where they were. Then the command LetGo says that the node may end.
+// A node that is to end first hands over what it keeps in memory and on its drive: each sample is
+// copied to the node that will be its home without it, where there is room for it. Until all have
+// been, the samples are found where they were. Then the command LetGo says that the node may end.
 //
 // Prepared blocks are not handed over. They are made again, to the same bytes.
 #pragma once
@@ -35,7 +35,7 @@ class HandOver {
   };
   // What goes to one share of another node, with one read.
   struct Parcel {
-    const ItemCache* to = nullptr;
+    ShareId to;
     std::vector<SampleId> samples;
     Bytes staged = 0;
   };
@@ -43,7 +43,10 @@ class HandOver {
   bool is_under_way(const Leaving& leaving) const;
   // Copies some of the share. True: there is no more of it to look at.
   bool copy_some(Leaving& leaving, ShareId share);
-  bool add(ItemId item, const Dataset& dataset, const ItemCache& to);
+  // The share of the node that the item can come to; none: it is there, or has no room.
+  ShareId room_for(ItemId item, const SharePart& from, const Dataset& dataset,
+                   const ItemCache& to) const;
+  bool add(ItemId item, const Dataset& dataset, ShareId to);
   PipelineId pipeline_of(const SharePart& part) const;
 
   EngineState& s_;

@@ -390,10 +390,7 @@ int Service::run(const std::function<void(const std::string&)>& write) {
                              log.say(fmt::format("policy {}={}{}", kind, text, note));
                          });
   if (const Spill* spill = parts_->backend->spill())
-    log.say(fmt::format("spill: {}", spill->note().empty()
-                                         ? fmt::format("{} MiB at {}", spill->capacity() >> 20,
-                                                       config.spill.path.string())
-                                         : spill->note()));
+    log.say("spill: " + spill->description());
   if (parts_->http)
     log.say(fmt::format("http://{}:{}/ shows what it does; /metrics is for Prometheus",
                         config.http_address, parts_->http->port()));

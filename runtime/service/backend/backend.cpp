@@ -46,7 +46,7 @@ Backend::ItemsView Backend::items(DatasetId dataset, Digest prefix) const {
   if (!context_.datasets.knows(dataset)) return {};
   const ServedDataset& served = context_.datasets.dataset(dataset);
   return {kept_.shares_of(dataset, prefix), served.index,
-          prefix == 0 ? served.bundle_shift : std::uint8_t{0}};
+          prefix == 0 ? served.bundle_shift : std::uint8_t{0}, spill() != nullptr};
 }
 
 void Backend::keep(const KeptItems& items) {

@@ -105,10 +105,14 @@ class Backend {
     std::vector<ShareId> shares;
     std::shared_ptr<const sources::SampleIndex> index;
     std::uint8_t bundle_shift = 0;  // of what is kept; 0: each sample is an item
+    bool spills = false;            // others may be in the spill file
   };
   ItemsView items(DatasetId dataset, Digest prefix) const;
   // Keeps what a peer has read, if there is memory for it. REQUIRES: each item is one part
   void keep(const KeptItems& items);
+  // For peers, which have samples read from the spill file and written to it.
+  SpillTier& spill_tier() { return spill_; }
+  bool may_spill(DatasetId dataset) const { return spill() && context_.datasets.knows(dataset); }
   // The rank has released a gathered batch: its slot is free.
   void released(ShareId share, SlotId slot);
   // Tries again what waits for memory. Code that has given some back calls it, and so does a timer.

@@ -51,6 +51,7 @@ struct FetchedItems {
 struct KeptItems {
   DatasetId dataset;
   ShareId share;
+  bool on_drive = false;  // in the spill file of the node, else in its memory
   std::uint8_t bundle_shift = 0;
   std::vector<SampleId> samples;
   std::vector<std::uint64_t> sizes;               // of each

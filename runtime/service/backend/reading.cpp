@@ -26,6 +26,7 @@ KeptItems Reading::kept_items() const {
   KeptItems items;
   items.dataset = dataset;
   items.share = keep;
+  items.on_drive = keep_on_drive;
   items.bundle_shift = bundle_shift;
   each_item([&](SampleId first, std::span<const std::span<const std::byte>> parts) {
     items.samples.push_back(first);

@@ -28,6 +28,7 @@ struct Reading {
   bool written = false;                  // to the spill file, if it is to be there
   bool cancelled = false;                // the engine wants it no more
   NodeId keep_at = NodeId::none();       // another node, which is to keep it
+  bool keep_on_drive = false;            // of that node
   std::shared_ptr<std::byte[]> fetched;  // what another node has sent of it
   std::uint32_t left = 0;                // reads, then writes
   BusyTime* timed = nullptr;             // while it is read or fetched

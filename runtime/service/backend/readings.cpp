@@ -75,7 +75,7 @@ void Readings::read(const engine::Read& command) {
   reading.to_spill = !command.keep.is_none() && command.keep_at.tier == Tier::nvme;
   if (!command.keep.is_none() && command.keep_at.node != context_.node) {
     reading.keep_at = command.keep_at.node;
-    reading.to_spill = false;
+    reading.keep_on_drive = std::exchange(reading.to_spill, false);
   } else if (reading.to_spill) {
     spill_.open(command.keep, command.dataset);
   } else if (command.form == Form::decoded && !command.keep.is_none()) {
@@ -144,10 +144,26 @@ void Readings::fetch(std::uint32_t index, const engine::Read& command) {
       ++counters_.fetched;
       counters_.fetched_bytes += sample.bytes;
     }
+    if (one.to_spill) move_to_pages(one);
     finish(index);
   };
   if (context_.peers) return context_.peers->fetch(command.from.node, std::move(wanted), done);
   context_.post([done] { done(std::nullopt); });
+}
+
+// A drive takes what begins with a page.
+void Readings::move_to_pages(Reading& reading) {
+  for (StagedSample& one : reading.samples) {
+    if (!std::exchange(one.fetched, false)) continue;
+    const std::byte* const from = std::exchange(one.memory, nullptr);
+    one.room = storage::room_for(0, one.bytes);
+    if (staging_.stage(one)) {
+      std::memcpy(one.memory, from, one.bytes);
+    } else {
+      one.failed = true;
+    }
+  }
+  reading.fetched.reset();
 }
 
 // Has another node keep what was read. False: nothing is to be kept elsewhere, or it is by now.

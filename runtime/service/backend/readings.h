@@ -59,6 +59,7 @@ class Readings {
   void read_rest(std::uint32_t index, const engine::Read& command);
   Digest prefix_of(const engine::Read& command) const;
   void fetch(std::uint32_t index, const engine::Read& command);
+  void move_to_pages(Reading& reading);
   bool keep_elsewhere(std::uint32_t index);
   std::uint32_t free_reading();
   void submit(std::uint32_t index);

@@ -108,6 +108,10 @@ Spill::Spill(const SpillOptions& options, MemoryBudget& budget)
   free_pages_ = storage::FreePages(storage::FreePages::pages_of(bytes));
 }
 
+std::string Spill::description() const {
+  return note_.empty() ? fmt::format("{} at {}", mib(capacity_), path_) : note_;
+}
+
 std::optional<Spill::Found> Spill::find(DatasetId dataset, SampleId sample) const {
   const std::uint32_t index = where_.find(key(dataset, sample));
   if (index == kNone || entries_[index].writing) return std::nullopt;

@@ -1,7 +1,8 @@
 // The second tier of the cache: samples as they are stored, in one file on a local drive.
 //
 // The file has no name, so that nothing is left when the service is killed. The storage engine
-// alone writes and reads it; this class knows what lies where. Each sample has whole pages, as the
+// writes and reads it, and so do the connections of other nodes (runtime/service/cluster/
+// peer_spill.h); this class knows what lies where. Each sample has whole pages, as the
 // engine counts, and a checksum. A sample that is not read back as it was written counts as
 // missing, and comes from the source again. A drive that fails or fills up makes the tier smaller,
 // or ends it. The engine is told, and only the copies are lost.
@@ -54,6 +55,7 @@ class Spill {
 
   int descriptor() const { return file_.get(); }
   const std::string& note() const { return note_; }
+  std::string description() const;  // for people: the note, or how large it is, and where
   // What the engine may keep here. It is less than the file, since each sample needs pages in a
   // row.
   Bytes capacity() const { return capacity_; }

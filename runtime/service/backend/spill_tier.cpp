@@ -11,11 +11,14 @@ SpillTier::SpillTier(const BackendContext& context, const SpillOptions& options)
 }
 
 std::optional<SpillTier::Read> SpillTier::read(DatasetId dataset, SampleId sample) {
-  const auto there = file_->find(dataset, sample);
-  if (!there) {
-    file_->missed();
-    return std::nullopt;
-  }
+  std::optional<Read> there = find(dataset, sample);
+  if (!there) file_->missed();
+  return there;
+}
+
+std::optional<SpillTier::Read> SpillTier::find(DatasetId dataset, SampleId sample) const {
+  const auto there = file_ ? file_->find(dataset, sample) : std::nullopt;
+  if (!there) return std::nullopt;
   Read read;
   read.piece.fd = file_->descriptor();
   read.piece.offset = there->offset;
@@ -34,6 +37,17 @@ bool SpillTier::is_sound(DatasetId dataset, const StagedSample& sample,
   file_->failed(dataset, sample.sample, result.error);
   report_change();
   return false;
+}
+
+bool SpillTier::is_sound(DatasetId dataset, SampleId sample, const Read& read,
+                         const storage::ReadResult& result) {
+  StagedSample staged;
+  staged.sample = sample;
+  staged.bytes = read.piece.bytes;
+  staged.sum = read.sum;
+  const std::optional<Read> now = find(dataset, sample);
+  const bool stays = now && now->piece.offset == read.piece.offset && now->sum == read.sum;
+  return stays && is_sound(dataset, staged, result);
 }
 
 std::optional<SpillTier::Write> SpillTier::write(DatasetId dataset, const StagedSample& sample) {

@@ -30,8 +30,13 @@ class SpillTier {
   };
   // Empty: the sample should have been there, and is not.
   std::optional<Read> read(DatasetId dataset, SampleId sample);
+  // The same for a peer, which asks for what may be elsewhere: nothing is counted.
+  std::optional<Read> find(DatasetId dataset, SampleId sample) const;
   // Whether the sample was read as it was written. If not, it counts as missing.
   bool is_sound(DatasetId dataset, const StagedSample& sample, const storage::ReadResult& result);
+  // The same of what find() has answered. The sample may have left since.
+  bool is_sound(DatasetId dataset, SampleId sample, const Read& read,
+                const storage::ReadResult& result);
 
   struct Write {
     storage::ReadPiece piece;

@@ -141,6 +141,12 @@ void AgentSession::report() {
   now.preparing_ns = static_cast<std::uint64_t>(backend_->preparations().busy().count());
   now.workers = backend_->preparations().workers();
   now.used_bytes = memory_.used();
+  if (const Spill* const spill = backend_->spill()) {
+    now.spill_bytes = spill->used();
+    now.spill_read_bytes = spill->counters().read_bytes;
+    now.spill_written_bytes = spill->counters().written_bytes;
+    now.spill_missed = spill->counters().missed;
+  }
   now.links = peers_->traffic();
   now.steps = tally_steps(datasets_->all());
   link_->write(encode(now));
@@ -221,6 +227,7 @@ void AgentSession::begin(Joined joined) {
   options.storage = config_.storage;
   options.say = [this](const LogLine& line) { log_.say(line); };
   options.peers = peers_.get();
+  if (joined.takes_drive) options.spill = config_.spill;
   backend_ = std::make_unique<Backend>(options, memory_, datasets_->all(), inbox_, *ranks_, stalls_,
                                        posting);
   ranks_->set_backend(*backend_);
@@ -228,6 +235,7 @@ void AgentSession::begin(Joined joined) {
   log_.say(fmt::format("joined {} as node {} '{}', with {} workers and {} MiB", coordinator_,
                        joined.node.value, config_.cluster.name, config_.workers,
                        engine_bytes(config_) >> 20));
+  offer_drive(joined);
   if (const std::string note = other_version_note(joined.version); !note.empty())
     log_.say({fmt::format("the coordinator at {}: {}", coordinator_, note), LogLevel::warning});
   link_->read(posting, [this](NodeFrame frame) { take(std::move(frame)); });
@@ -237,6 +245,23 @@ void AgentSession::begin(Joined joined) {
     const std::string problem = link_->problem();
     asio::post(loop_, [this, problem] { lost(problem); });
   });
+}
+
+// The drive is a place of the coordinator's engine, as this node's memory is.
+void AgentSession::offer_drive(const Joined& joined) {
+  if (config_.spill.path.empty()) return;
+  if (!joined.takes_drive) {
+    log_.say({fmt::format("spill: the coordinator at {} is older, and knows no drives of agents; "
+                          "upgrade it",
+                          coordinator_),
+              LogLevel::warning});
+    return;
+  }
+  const Spill& spill = *backend_->spill();
+  log_.say("spill: " + spill.description());
+  if (spill.capacity() == 0) return;
+  inbox_.add(engine::CapacityChanged{{joined.node, Tier::nvme, 0}, spill.capacity()});
+  schedule();
 }
 
 void AgentSession::serve(const TermName& term) {

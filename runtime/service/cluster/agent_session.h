@@ -72,6 +72,7 @@ class AgentSession final : public ConnectionHost {
   void look_for_coordinator();
   void set_joining(remote::TcpChannel* channel);
   void begin(Joined joined);
+  void offer_drive(const Joined& joined);
   void serve(const TermName& term);
   void lost(const std::string& why);
   void take(NodeFrame frame);

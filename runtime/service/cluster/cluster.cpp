@@ -210,6 +210,8 @@ void Cluster::begin_if_ready(Agent& agent) {
   agent.ready = true;
   host_.inbox.add(engine::NodeJoined{agent.node, agent.greeting.cores});
   host_.inbox.add(engine::CapacityChanged{{agent.node, Tier::dram, 0}, agent.greeting.memory});
+  if (agent.drive > 0)
+    host_.inbox.add(engine::CapacityChanged{{agent.node, Tier::nvme, 0}, agent.drive});
   host_.say(fmt::format("node {} '{}' has joined", agent.node.value, agent.greeting.name));
 }
 
@@ -405,12 +407,16 @@ void Cluster::take_done(const Agent& agent, Done done) {
   host_.inbox.add(done);
 }
 
-// Steps of users take memory of the node's own for their processes.
-void Cluster::take_capacity(Agent& agent, const engine::CapacityChanged& memory) {
-  if (memory.place != Place{agent.node, Tier::dram, 0})
-    throw MessageError("memory that is none of the node's");
-  agent.greeting.memory = memory.bytes;
-  if (agent.ready) host_.inbox.add(memory);
+// Steps of users take memory of the node's own for their processes, and drives fail.
+void Cluster::take_capacity(Agent& agent, const engine::CapacityChanged& change) {
+  if (change.place == Place{agent.node, Tier::dram, 0}) {
+    agent.greeting.memory = change.bytes;
+  } else if (change.place == Place{agent.node, Tier::nvme, 0}) {
+    agent.drive = change.bytes;
+  } else {
+    throw MessageError("a place that is none of the node's");
+  }
+  if (agent.ready) host_.inbox.add(change);
 }
 
 void Cluster::take_events(Agent& agent, std::span<const std::byte> bytes) {
@@ -428,8 +434,8 @@ void Cluster::take_events(Agent& agent, std::span<const std::byte> bytes) {
     } else if (const auto* quiet = std::get_if<engine::WorkerQuiesced>(&event)) {
       const WorkerId worker = routes_.quiesced(agent.node, quiet->worker);
       if (!worker.is_none()) host_.inbox.add(engine::WorkerQuiesced{worker});
-    } else if (const auto* memory = std::get_if<engine::CapacityChanged>(&event)) {
-      take_capacity(agent, *memory);
+    } else if (const auto* change = std::get_if<engine::CapacityChanged>(&event)) {
+      take_capacity(agent, *change);
     } else if (const auto* measured = std::get_if<engine::DecodedMeasured>(&event)) {
       host_.inbox.add(*measured);
     } else {
@@ -480,8 +486,8 @@ std::vector<NodeStatus> Cluster::status() const {
   std::vector<NodeStatus> all;
   for (const auto& [id, one] : agents_)
     all.push_back({one->node.value, one->greeting.name, one->address, one->greeting.version,
-                   one->greeting.cores, one->greeting.memory, one->ranks.size(), one->ready,
-                   one->counters});
+                   one->greeting.cores, one->greeting.memory, one->drive, one->ranks.size(),
+                   one->ready, one->counters});
   return all;
 }
 

@@ -86,6 +86,7 @@ class Cluster {
     AgentGreeting greeting;
     std::string address;  // of its backend
     std::shared_ptr<NodeLink> link;
+    Bytes drive = 0;                           // that its engine may divide; 0: there is none
     bool ready = false;                        // what there was at its start is open, and set up
     bool leaving = false;                      // it hands over what it keeps, and ends
     std::set<ServedId> unanswered;             // what it opens or sets up now
@@ -112,7 +113,7 @@ class Cluster {
   void take_message(Agent& agent, const NodeMessage& message);
   void take_rank(Agent& agent, const RankMessage& message);
   void take_events(Agent& agent, std::span<const std::byte> bytes);
-  void take_capacity(Agent& agent, const engine::CapacityChanged& memory);
+  void take_capacity(Agent& agent, const engine::CapacityChanged& change);
   void take_record(Agent& agent, std::span<const std::byte> bytes);
   template <class Done>
   void take_done(const Agent& agent, Done done);

@@ -31,6 +31,10 @@ struct NodeCounters {
   std::uint64_t preparing_ns = 0;  // of all workers
   std::uint64_t workers = 0;       // now
   Bytes used_bytes = 0;            // now
+  Bytes spill_bytes = 0;           // now, of its drive
+  Bytes spill_read_bytes = 0;
+  Bytes spill_written_bytes = 0;
+  std::uint64_t spill_missed = 0;  // samples that should have been there
   std::vector<LinkTraffic> links;
   std::vector<StepTally> steps;
 
@@ -49,6 +53,10 @@ struct NodeCounters {
     visit("preparing_ns", self.preparing_ns);
     visit("workers", self.workers);
     visit("used_bytes", self.used_bytes);
+    visit("spill_bytes", self.spill_bytes);
+    visit("spill_read_bytes", self.spill_read_bytes);
+    visit("spill_written_bytes", self.spill_written_bytes);
+    visit("spill_missed", self.spill_missed);
   }
 };
 
@@ -58,6 +66,7 @@ struct NodeStatus {
   std::string name, address, version;
   std::uint32_t cores = 0;
   Bytes memory = 0;       // that the engine divides
+  Bytes drive = 0;        // the same of its drive (--spill)
   std::size_t ranks = 0;  // connections of jobs
   bool ready = false;     // else it still opens datasets
   NodeCounters counters;

@@ -174,7 +174,8 @@ std::string encode_welcome(NodeId node, const TermName& term) {
                {"node", node.value},
                {"cluster", term.cluster},
                {"term", term.number},
-               {"version", BATCHFLOW_VERSION}});
+               {"version", BATCHFLOW_VERSION},
+               {"takes_drive", true}});
 }
 
 std::string encode_peer(NodeId node, const std::string& address) {
@@ -314,6 +315,11 @@ TermName NodeMessage::term() const {
 
 std::string NodeMessage::version() const {
   return fields_->all.contains("version") ? text("version") : "";
+}
+
+bool NodeMessage::says(const char* key) const {
+  const auto found = fields_->all.find(key);
+  return found != fields_->all.end() && *found == true;
 }
 
 std::string NodeMessage::text(const char* key) const {

@@ -5,7 +5,7 @@
 // and says what the rank's ring has brought, or is to bring. All of one direction come in order.
 //
 //   agent        agent {AgentGreeting}                   once a token was shown
-//   coordinator  welcome {node, cluster, term, version} | refused {why, message}
+//   coordinator  welcome {node, cluster, term, version, takes_drive} | refused {why, message}
 //   coordinator  peer {node, address} | peer_gone {node}
 //   coordinator  dataset {DatasetMessage}                the agent opens the same, under this id
 //   agent        opened {dataset, problem}               empty: it is the same
@@ -118,7 +118,8 @@ class NodeMessage {
   NodeCounters counters() const;
   NodeId node() const;
   TermName term() const;
-  std::string version() const;  // empty: it does not say
+  std::string version() const;       // empty: it does not say
+  bool says(const char* key) const;  // that this is so; older nodes do not say it
   std::string text(const char* key) const;
   std::uint64_t number(const char* key) const;
 

@@ -17,7 +17,7 @@ namespace {
 using remote::RemoteKind;
 using remote::TcpChannel;
 
-enum class Ask : std::uint8_t { slice = 1, items = 2, keep = 3 };
+enum class Ask : std::uint8_t { slice = 1, items = 2, keep = 3, keep_on_drive = 4 };
 
 constexpr std::size_t kRequestMost = std::size_t{16} << 20;
 // A node that works begins its answer at once. Behind a link that was cut, nothing comes. So many
@@ -132,7 +132,7 @@ std::optional<FetchedItems> fetch_items(TcpChannel& channel, std::chrono::millis
 void keep_items(TcpChannel& channel, std::chrono::milliseconds silence, const KeptItems& items) {
   std::vector<std::byte> bytes;
   ByteWriter out(bytes);
-  out.u8(static_cast<std::uint8_t>(Ask::keep));
+  out.u8(static_cast<std::uint8_t>(items.on_drive ? Ask::keep_on_drive : Ask::keep));
   out.count(items.dataset.value);
   out.count(items.share.value);
   out.u8(items.bundle_shift);
@@ -315,7 +315,8 @@ void PeerServer::serve(TcpChannel& channel) {
 
 bool PeerServer::answer(TcpChannel& channel, std::span<const std::byte> request) {
   ByteReader in(request);
-  switch (static_cast<Ask>(in.u8())) {
+  const auto ask = static_cast<Ask>(in.u8());
+  switch (ask) {
     case Ask::slice: {
       WantedSlice wanted;
       wanted.share = ShareId(in.count32());
@@ -333,15 +334,17 @@ bool PeerServer::answer(TcpChannel& channel, std::span<const std::byte> request)
       if (take_samples(in, wanted.samples) && in.at_end()) return answer_items(channel, wanted);
       break;
     }
-    case Ask::keep: {
-      KeptItems items;
+    case Ask::keep:
+    case Ask::keep_on_drive: {
+      const auto items = std::make_shared<KeptItems>();
       std::uint64_t sum = 0;
-      items.dataset = DatasetId(in.count32());
-      items.share = ShareId(in.count32());
-      items.bundle_shift = in.u8();
-      if (take_samples(in, items.samples) &&
-          take_sizes(in, items.samples.size(), items.sizes, sum) && in.at_end())
-        return take_items(channel, std::move(items));
+      items->dataset = DatasetId(in.count32());
+      items->share = ShareId(in.count32());
+      items->on_drive = ask == Ask::keep_on_drive;
+      items->bundle_shift = in.u8();
+      if (take_samples(in, items->samples) &&
+          take_sizes(in, items->samples.size(), items->sizes, sum) && in.at_end())
+        return take_items(channel, items);
       break;
     }
   }
@@ -372,22 +375,23 @@ bool PeerServer::answer_slice(TcpChannel& channel, const WantedSlice& wanted) {
 
 bool PeerServer::answer_items(TcpChannel& channel, const WantedItems& wanted) {
   const auto found = on_service_thread<Backend::ItemsView>(
-      post_, channel, [this, &wanted] { return backend_.items(wanted.dataset, wanted.prefix); });
+      post_, channel, [this, dataset = wanted.dataset, prefix = wanted.prefix] {
+        return backend_.items(dataset, prefix);
+      });
   if (!found) return false;
   // Samples are kept in bundles, and asked for as bundles or one by one.
   const std::uint8_t shift = wanted.bundle_shift > 0 ? wanted.bundle_shift : found->bundle_shift;
   std::vector<ItemStore::Item> items;  // that the parts are of
-  std::vector<std::span<const std::byte>> parts;
-  std::vector<std::byte> head;
-  ByteWriter out(head);
-  out.u8(1);
-  for (const SampleId sample : wanted.samples) {
+  std::vector<std::optional<std::span<const std::byte>>> all(wanted.samples.size());
+  std::vector<SampleId> on_drive;
+  for (std::size_t row = 0; row < all.size(); ++row) {
+    const SampleId sample = wanted.samples[row];
+    if (!found->index || sample.value >= found->index->samples()) continue;
     ItemStore::Item item;
-    const bool is_there = found->index && sample.value < found->index->samples();
-    for (std::size_t i = 0; i < found->shares.size() && !item && is_there; ++i)
+    for (std::size_t i = 0; i < found->shares.size() && !item; ++i)
       item = backend_.kept().store().find(found->shares[i], engine::item_of(sample, shift));
     if (!item) {
-      out.count(0);
+      on_drive.push_back(sample);
       continue;
     }
     std::span<const std::byte> bytes = ItemStore::bytes_of(item);
@@ -396,29 +400,52 @@ bool PeerServer::answer_items(TcpChannel& channel, const WantedItems& wanted) {
           std::min(bytes.size(), sources::offset_in_bundle(*found->index, shift, sample));
       bytes = bytes.subspan(at, std::min(bytes.size() - at, found->index->extent(sample).bytes));
     }
-    out.count(bytes.size() + 1);
-    parts.push_back(bytes);
+    all[row] = bytes;
     items.push_back(std::move(item));
+  }
+  // The drive keeps samples as they are stored, each by itself.
+  std::optional<PeerSpill::Found> spilled;
+  if (!on_drive.empty() && wanted.prefix == 0 && wanted.bundle_shift == 0 && found->spills) {
+    spilled = spill_.read(channel, wanted.dataset, on_drive);
+    if (!spilled) return false;
+    std::size_t next = 0;
+    for (std::size_t row = 0; row < all.size() && next < on_drive.size(); ++row) {
+      if (wanted.samples[row] == on_drive[next] && !all[row]) all[row] = spilled->samples[next++];
+    }
+  }
+  std::vector<std::span<const std::byte>> parts;
+  std::vector<std::byte> head;
+  ByteWriter out(head);
+  out.u8(1);
+  for (const auto& one : all) {
+    out.count(one ? one->size() + 1 : 0);
+    if (one) parts.push_back(*one);
   }
   return write_head(channel, head) && channel.write_parts(RemoteKind::payload, parts);
 }
 
-bool PeerServer::take_items(TcpChannel& channel, KeptItems items) {
-  Payload payload;
-  if (!read_payload(channel, buffers_, payload)) return false;
+// The service's thread may come to the items when this connection is gone.
+bool PeerServer::take_items(TcpChannel& channel, const std::shared_ptr<KeptItems>& items) {
+  const auto payload = std::make_shared<Payload>();
+  if (!read_payload(channel, buffers_, *payload)) return false;
   std::size_t at = 0;
-  for (const std::uint64_t size : items.sizes) {
-    if (size > payload.bytes - at) {
+  for (const std::uint64_t size : items->sizes) {
+    if (size > payload->bytes - at) {
       channel.shut("it sends other sizes than it says");
       return false;
     }
-    items.parts.emplace_back(payload.memory.get() + at, size);
+    items->parts.emplace_back(payload->memory.get() + at, size);
     at += size;
   }
-  const auto kept = on_service_thread<bool>(post_, channel, [this, &items] {
-    backend_.keep(items);
-    return true;
-  });
+  bool kept = false;
+  if (items->on_drive) {
+    kept = spill_.keep(channel, *items);
+  } else {
+    kept = on_service_thread<bool>(post_, channel, [this, items, payload] {
+             backend_.keep(*items);
+             return true;
+           }).has_value();
+  }
   std::vector<std::byte> head;
   ByteWriter(head).u8(1);
   return kept && write_head(channel, head);

@@ -25,6 +25,7 @@
 #include "runtime/service/backend/peers.h"
 #include "runtime/service/cluster/node_connection.h"
 #include "runtime/service/cluster/node_counters.h"
+#include "runtime/service/cluster/peer_spill.h"
 
 namespace batchflow::service {
 
@@ -99,11 +100,12 @@ class PeerServer {
   bool answer(remote::TcpChannel& channel, std::span<const std::byte> request);
   bool answer_slice(remote::TcpChannel& channel, const WantedSlice& wanted);
   bool answer_items(remote::TcpChannel& channel, const WantedItems& wanted);
-  bool take_items(remote::TcpChannel& channel, KeptItems items);
+  bool take_items(remote::TcpChannel& channel, const std::shared_ptr<KeptItems>& items);
 
   Backend& backend_;
   const Post post_;
   memory::BufferPool buffers_{kIdleBuffersMost};
+  PeerSpill spill_{backend_, post_, buffers_};
 };
 
 }  // namespace batchflow::service

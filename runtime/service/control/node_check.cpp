@@ -23,9 +23,6 @@ void check_remote(const remote::RemoteOptions& tcp) {
 
 // What the nodes of a cluster cannot do yet.
 void check_cluster(const NodeConfig& config) {
-  if (!config.spill.path.empty())
-    throw ConfigError(
-        "spill: nodes of a cluster keep samples in memory alone; leave it out (--spill)");
   if (config.cluster.join.empty() && config.tcp.port < 0)
     throw ConfigError(
         "cluster: no port for agents; write tcp: {port: 9838} (--tcp [ADDRESS:]PORT), or join for "

@@ -129,6 +129,15 @@ void add_nodes(Text& text, const Snapshot& now) {
            [](const NodeStatus& one) { return number(one.counters.used_bytes); });
   of_nodes("node_memory_bytes", "gauge", "What this may be at most.",
            [](const NodeStatus& one) { return number(one.memory); });
+  of_nodes("node_spill_used_bytes", "gauge", "In use on the drive there.",
+           [](const NodeStatus& one) { return number(one.counters.spill_bytes); });
+  of_nodes("node_spill_limit_bytes", "gauge", "What this may be at most.",
+           [](const NodeStatus& one) { return number(one.drive); });
+  of_nodes("node_spill_read_bytes_total", "counter", "Read back from the drive there.",
+           [](const NodeStatus& one) { return number(one.counters.spill_read_bytes); });
+  of_nodes("node_spill_missed_total", "counter",
+           "Samples that should have been on the drive there, and were read from their source.",
+           [](const NodeStatus& one) { return number(one.counters.spill_missed); });
   of_nodes("node_storage_read_bytes_total", "counter", "Read there from the datasets' storage.",
            [](const NodeStatus& one) { return number(one.counters.read_bytes); });
   of_nodes("node_storage_busy_seconds_total", "counter", "Time in which anything was read so.",

@@ -42,7 +42,7 @@ Json json_of(const std::vector<LinkTraffic>& links) {
 Json json_of(const NodeStatus& one) {
   Json all{{"node", one.node},       {"name", one.name},   {"address", one.address},
            {"version", one.version}, {"cores", one.cores}, {"memory", one.memory},
-           {"ranks", one.ranks},     {"ready", one.ready}};
+           {"ranks", one.ranks},     {"ready", one.ready}, {"drive", one.drive}};
   NodeCounters::each(one.counters,
                      [&](const char* name, std::uint64_t value) { all[name] = value; });
   all["links"] = json_of(one.counters.links);
