@@ -164,7 +164,7 @@ void Service::Parts::start() {
   if (config.http_port >= 0)
     http = std::make_unique<HttpServer>(
         loop, config.http_address, static_cast<std::uint16_t>(config.http_port), config.http_hosts,
-        [this] { return as_seen_by_anybody(snapshot_of(*this)); });
+        HttpPages::of<Snapshot>([this] { return as_seen_by_anybody(snapshot_of(*this)); }));
   cluster.listen();
   connections.begin();
   check();
@@ -389,8 +389,7 @@ int Service::run(const std::function<void(const std::string&)>& write) {
                            if (const std::string_view note = policy_note(kind, text); !note.empty())
                              log.say(fmt::format("policy {}={}{}", kind, text, note));
                          });
-  if (const Spill* spill = parts_->backend->spill())
-    log.say("spill: " + spill->description());
+  if (const Spill* spill = parts_->backend->spill()) log.say("spill: " + spill->description());
   if (parts_->http)
     log.say(fmt::format("http://{}:{}/ shows what it does; /metrics is for Prometheus",
                         config.http_address, parts_->http->port()));

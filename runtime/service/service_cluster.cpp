@@ -11,6 +11,16 @@
 namespace batchflow::service {
 
 #ifdef BATCHFLOW_REMOTE
+namespace {
+
+// An empty host is the one that an agent sees.
+std::string page_address(const std::string& address, int port) {
+  const bool is_everywhere = address == "0.0.0.0" || address == "::";
+  return with_host(fmt::format("http://:{}/", port), is_everywhere ? "" : address);
+}
+
+}  // namespace
+
 Peers* ServiceCluster::make_peers(const Post& post) {
   if (parts_.config.tcp.cluster_token_file.empty()) return nullptr;
   peers_ = std::make_unique<PeerLinks>(
@@ -25,8 +35,8 @@ void ServiceCluster::begin(const Post& post) {
   if (!peers_) return;
   peer_server_ = std::make_unique<PeerServer>(*parts_.backend, post);
   cluster_ = std::make_unique<Cluster>(Cluster::Host{
-      parts_.loop, parts_.inbox, parts_.jobs, *parts_.warming, parts_.datasets, *peers_, post,
-      [this](const LogLine& line) { parts_.log.say(line); },
+      parts_.loop, parts_.inbox, parts_.jobs, *parts_.warming, parts_.datasets, parts_.users,
+      *peers_, post, [this](const LogLine& line) { parts_.log.say(line); },
       [this](Peer& peer, std::string_view frame, std::string& problem) {
         const std::string type = protocol::message_type(frame, problem);
         return !type.empty() && parts_.connections.take_message(peer, type, frame, {}, problem);
@@ -38,6 +48,7 @@ void ServiceCluster::begin(const Post& post) {
       },
       parts_.config.cluster.lost_after, term_ ? term_->name() : TermName{},
       [this](const std::string& why) { end_term(why); }});
+  parts_.users.on_change([this] { cluster_->limits_changed(); });
 }
 
 PromiseFile::Place ServiceCluster::promises_place() const {
@@ -95,6 +106,8 @@ void ServiceCluster::listen() {
         }
       });
   if (!cluster_) return;
+  if (parts_.http)
+    cluster_->set_page(page_address(parts_.config.http_address, parts_.http->port()));
   cluster_->set_own_address(
       node_address(parts_.config.tcp, parts_.config.tcp.address, remote_->port()));
   serve_term();

@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/service/datasets/sample_names.h"
+#include "runtime/service/jobs/refusals.h"
 #include "runtime/service/node_sockets.h"
 #include "runtime/service/service_parts.h"
 
@@ -52,10 +53,7 @@ void ServiceConnections::accept() {
           auto connection = std::make_shared<Connection>(parts_.loop, std::move(socket), *this);
           if (!parts_.users.connects(connection->user())) {
             // It is told so, and not listened to.
-            connection->send(
-                protocol::encode(protocol::Refused{
-                    "quota", "this user has all the connections that the quota allows"}),
-                {});
+            connection->send(protocol::encode(too_many_connections()), {});
             continue;
           }
           open_[connection.get()] = connection;

@@ -1,14 +1,19 @@
 """A service over several nodes: a coordinator and its agents, each a process with memory, workers
 and a socket of its own, on loopback."""
 
+import contextlib
 import json
 import os
+import re
+import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
 import unittest
+import urllib.request
 
 from support import CTL, DAEMON, Folder, listens, status, wait_until, write_rows
 
@@ -48,13 +53,13 @@ def free_port():
 
 
 class Node:
-    def __init__(self, folder, *arguments, memory="384mib", waits=True, before=()):
+    def __init__(self, folder, *arguments, memory="384mib", http=-1, waits=True, before=()):
         self.folder = folder
         folder.mkdir(exist_ok=True)
         self.socket = str(folder / "b.sock")
         self.log = folder / "log"
         self.command = [*before, DAEMON, "--socket", self.socket, "--state", str(folder / "state"),
-                        "--memory", memory, "--workers", "1", "--http", "-1", *arguments]
+                        "--memory", memory, "--workers", "1", "--http", str(http), *arguments]
         self.start(waits)
 
     def start(self, waits=True):
@@ -130,9 +135,10 @@ class Cluster(ClusterFolder):
     def setUp(self):
         super().setUp()
         self.port = free_port()
+        self.coordinator_page = free_port()
         self.coordinator = self.node("coordinator", "--dataset", f"rows={self.data}", "--tcp",
                                      f"127.0.0.1:{self.port}", "--cluster-token", str(self.token),
-                                     *self.COORDINATOR)
+                                     *self.COORDINATOR, http=self.coordinator_page)
 
     def agent(self, name, *arguments, joins=True, **more):
         node = self.member(name, "--join", f"tcp://127.0.0.1:{self.port}", *arguments, **more)
@@ -333,6 +339,91 @@ class Lost(Cluster):
             for one in [self.coordinator, *agents]:
                 self.assertEqual(one.process.wait(20), 0)
             self.coordinator.start()
+
+
+class Pages(Cluster):
+    def page(self, port, path=""):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=30) as answer:
+            return answer.read().decode()
+
+    def test_an_agent_shows_its_node_and_where_the_coordinators_page_is(self):
+        port = free_port()
+        agent = self.agent("a", http=port)
+        self.check_epochs(Job(agent).result())
+        metrics = self.page(port, "metrics")
+        self.assertIn('batchflow_node_ready{node="a"} 1\n', metrics)
+        self.assertIn("batchflow_agent_has_coordinator 1\n", metrics)
+        read = re.search(r'batchflow_node_storage_read_bytes_total\{node="a"\} (\d+)', metrics)
+        self.assertGreater(int(read.group(1)), 0)
+        self.assertIn(f'<a href="http://127.0.0.1:{self.coordinator_page}/">', self.page(port))
+        status = json.loads(self.page(port, "status.json"))
+        self.assertEqual(status["coordinator"], f"tcp://127.0.0.1:{self.port}")
+        self.assertEqual([one["name"] for one in status["nodes"]], ["a"])
+        self.coordinator.end()
+        wait_until(lambda: "agent_has_coordinator 0" in self.metrics_or_nothing(port), 30, "a page")
+
+    def metrics_or_nothing(self, port):
+        try:
+            return self.page(port, "metrics")
+        except OSError:
+            return ""  # between two sessions
+
+    def test_an_agent_goes_on_without_a_page_where_its_port_is_taken(self):
+        agent = self.agent("a", http=self.coordinator_page)
+        self.check_epochs(Job(agent).result())
+        self.assertIn("no page and no metrics can be served there", agent.text())
+
+
+class Quotas(Cluster):
+    def limit(self, limit):
+        subprocess.run([CTL, "--service", self.coordinator.socket, "quota", "set",
+                        str(os.getuid()), limit], check=True, stdout=subprocess.PIPE, timeout=60)
+
+    def connect(self, node):
+        made = socket.socket(socket.AF_UNIX)
+        self.addCleanup(made.close)
+        made.settimeout(30)
+        made.connect(node.socket)
+        return made
+
+    def test_the_coordinators_limit_of_connections_holds_at_agents(self):
+        agent = self.agent("a")
+        self.limit("connections=3")
+        for node in [agent, self.agent("late")]:
+            first = [self.connect(node) for _ in range(3)]
+            wait_until(lambda: self.is_refused(self.connect(node)), 30, "the limit")
+            self.assertFalse(any(map(self.is_refused, first)))
+            first.pop().close()
+            wait_until(lambda: not self.is_refused(self.connect(node)), 30, "room again")
+
+    def is_refused(self, connection):
+        connection.settimeout(0.2)
+        try:
+            answer = connection.recv(1000)
+        except socket.timeout:
+            return False
+        self.assertIn(b"all the connections that the quota allows", answer)
+        connection.close()
+        return True
+
+    def test_the_coordinators_limit_of_unfinished_messages_holds_at_an_agent(self):
+        agent = self.agent("a")
+        self.limit("frame_bytes=1mib")
+        wait_until(lambda: self.unfinished(agent, 2), 30, "the limit")
+        self.assertFalse(self.unfinished(agent, 1))
+
+    def unfinished(self, node, messages):
+        """Whether one of these messages that are not whole is refused."""
+        connections = [self.connect(node) for _ in range(messages)]
+        for connection in connections:
+            with contextlib.suppress(BrokenPipeError):
+                connection.sendall(struct.pack("<I", 900_000) + bytes(800_000))
+        refused = select.select(connections, [], [], 0.2)[0]
+        for one in refused:
+            self.assertIn(b"unfinished messages take too much memory", one.recv(1000))
+        for one in connections:
+            one.close()
+        return bool(refused)
 
 
 class Refused(Cluster):

@@ -54,13 +54,20 @@ AgentOutcome run_agent(NodeConfig config, const FindCoordinator& find,
   log.say(fmt::format("an agent, for jobs at {}", config.socket.string()));
   const HeldSignals signals;
   AgentState state(config.state);
-  const AgentSession::Host host{config, find, log, listening.socket(), signals.descriptor(), state};
+  AgentSession::Host host{config,
+                          find,
+                          log,
+                          listening.socket(),
+                          signals.descriptor(),
+                          state,
+                          std::chrono::steady_clock::now()};
   AgentOutcome outcome;
   std::string refusal;
   while (outcome.signal == 0 && !outcome.is_here && refusal.empty()) {
     AgentSession session(host);
     outcome = session.run();
     refusal = session.refusal();
+    host.is_first = false;
   }
   if (!refusal.empty()) throw ConfigError(refusal);
   return outcome;

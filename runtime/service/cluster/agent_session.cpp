@@ -30,6 +30,7 @@ AgentSession::AgentSession(const Host& host)
       acceptor_(loop_, dup(host.listening.get())),
       signals_(loop_, dup(host.signals.get())),
       memory_(cache_bytes(host.config)),
+      users_(host.config.quotas),
       entrance_(std::in_place, host.config) {}
 
 std::string AgentSession::host_of_coordinator() const {
@@ -68,6 +69,7 @@ AgentOutcome AgentSession::run() {
   wait_for_signal();
   accept();
   check();
+  show();
   joiner_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "bf-join");
     look_for_coordinator();
@@ -126,7 +128,7 @@ void AgentSession::check() {
   });
 }
 
-void AgentSession::report() {
+NodeCounters AgentSession::counters() const {
   const BackendCounters moved = backend_->counters();
   NodeCounters now;
   now.read_samples = moved.read_samples;
@@ -149,7 +151,48 @@ void AgentSession::report() {
   }
   now.links = peers_->traffic();
   now.steps = tally_steps(datasets_->all());
-  link_->write(encode(now));
+  return now;
+}
+
+void AgentSession::report() {
+  link_->write(encode(counters()));
+}
+
+// The coordinator's page shows this node, too. So an agent goes on without a page of its own.
+void AgentSession::show() {
+  if (config_.http_port < 0) return;
+  try {
+    http_ = std::make_unique<HttpServer>(
+        loop_, config_.http_address, static_cast<std::uint16_t>(config_.http_port),
+        config_.http_hosts, HttpPages::of<AgentSnapshot>([this] { return snapshot(); }));
+  } catch (const ConfigError& error) {
+    if (host_.is_first) log_.say({error.what(), LogLevel::warning});
+    return;
+  }
+  if (host_.is_first || config_.http_port == 0)
+    log_.say(fmt::format("http://{}:{}/ shows what this node does; /metrics is for Prometheus",
+                         config_.http_address, http_->port()));
+}
+
+AgentSnapshot AgentSession::snapshot() const {
+  AgentSnapshot now;
+  now.version = BATCHFLOW_VERSION;
+  now.process = getpid();
+  now.up_s = seconds(std::chrono::steady_clock::now() - host_.began);
+  now.connections = connections_.size();
+  now.node.name = config_.cluster.name;
+  now.node.version = BATCHFLOW_VERSION;
+  now.node.cores = config_.workers;
+  now.node.memory = engine_bytes(config_);
+  now.node.ranks = connections_.size();
+  if (!backend_) return now;
+  now.coordinator = coordinator_;
+  now.page = page_;
+  now.node.node = node_.value;
+  now.node.ready = true;
+  now.node.counters = counters();
+  if (const Spill* const spill = backend_->spill()) now.node.drive = spill->capacity();
+  return now;
 }
 
 // --------------------------------------------------------------------------- the coordinator ----
@@ -200,6 +243,8 @@ void AgentSession::begin(Joined joined) {
     return loop_.stop();
   }
   serve(joined.term);
+  node_ = joined.node;
+  page_ = with_host(joined.page, host_of_coordinator());
   channel_ = std::move(joined.channel);
   link_ = std::make_shared<NodeLink>(loop_, *channel_, config_.cluster.lost_after);
   const auto posting = [this](std::function<void()> what) { post(std::move(what)); };
@@ -317,6 +362,7 @@ void AgentSession::take_message(const NodeMessage& message) {
     if (address.empty()) return peers_->remove(message.node());
     return peers_->set(message.node(), with_host(address, host_of_coordinator()));
   }
+  if (message.type() == "limits") return users_.set(message.quotas());
   if (message.type() == "dataset") return datasets_->open(message.dataset());
   if (message.type() == "pipeline") return datasets_->add(message.pipeline());
   if (message.type() == "pipeline_gone") return datasets_->remove(message.pipeline_id());
@@ -394,8 +440,12 @@ void AgentSession::accept() {
         protocol::Descriptor socket = accept_at(host_.listening);
         if (socket) {
           auto connection = std::make_shared<Connection>(loop_, std::move(socket), *this);
-          connections_[connection.get()] = connection;
-          connection->start();
+          if (users_.connects(connection->user())) {
+            connections_[connection.get()] = connection;
+            connection->start();
+          } else {  // it is told so, and not listened to
+            connection->send(protocol::encode(too_many_connections()), {});
+          }
         }
         accept();
       });
@@ -405,6 +455,7 @@ bool AgentSession::on_frame(Connection& connection, std::string_view frame,
                             std::vector<protocol::Descriptor> descriptors, std::string& problem) {
   const std::string type = protocol::message_type(frame, problem);
   if (type.empty()) return false;
+  connection.rest(users_.message(connection.user(), now()));
   if (type == "hello") {
     const std::optional<protocol::Hello> hello = protocol::decode_hello(frame, problem);
     if (!hello) return false;
@@ -447,12 +498,12 @@ void AgentSession::on_doorbell(Connection& connection) {
 
 void AgentSession::on_end(Connection& connection) {
   if (ranks_) ranks_->gone(connection);
-  connections_.erase(&connection);
+  if (connections_.erase(&connection) > 0) users_.disconnects(connection.user());
   schedule();
 }
 
-bool AgentSession::on_unfinished(Connection&, std::int64_t) {
-  return true;
+bool AgentSession::on_unfinished(Connection& connection, std::int64_t change) {
+  return users_.holds(connection.user(), change);
 }
 
 }  // namespace batchflow::service

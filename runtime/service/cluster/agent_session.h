@@ -28,7 +28,9 @@
 #include "runtime/service/cluster/peer_entrance.h"
 #include "runtime/service/cluster/peer_links.h"
 #include "runtime/service/connection.h"
+#include "runtime/service/http/http.h"
 #include "runtime/service/inbox.h"
+#include "runtime/service/jobs/users.h"
 #include "runtime/service/log/service_log.h"
 
 namespace batchflow::service {
@@ -43,6 +45,8 @@ class AgentSession final : public ConnectionHost {
     const protocol::Descriptor& listening;
     const protocol::Descriptor& signals;  // a signalfd
     AgentState& state;
+    std::chrono::steady_clock::time_point began;  // the agent
+    bool is_first = true;                         // session
   };
   explicit AgentSession(const Host& host);
   ~AgentSession();
@@ -64,7 +68,10 @@ class AgentSession final : public ConnectionHost {
   void step();
   void accept();
   void check();
+  void show();
   void report();
+  NodeCounters counters() const;
+  AgentSnapshot snapshot() const;
   void write_rest_soon();
   void wait_for_signal();
   void leave();
@@ -92,13 +99,18 @@ class AgentSession final : public ConnectionHost {
   boost::asio::posix::stream_descriptor signals_;
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   AgentOutcome outcome_;
+  Instant now() const { return Instant(std::chrono::steady_clock::now() - began_); }
+
+  NodeId node_ = NodeId::none();
   std::string coordinator_;  // its address
+  std::string page_;         // the coordinator's, for people
   bool step_due_ = false;    // it was posted, and has not begun
   bool rest_due_ = false;    // a timer will write it
   std::string refusal_;
   Inbox inbox_, stepping_;
-  StallBook stalls_{[this] { return Instant(std::chrono::steady_clock::now() - began_); }};
+  StallBook stalls_{[this] { return now(); }};
   MemoryBudget memory_;
+  Users users_;  // at this node's socket
   std::map<const Connection*, std::shared_ptr<Connection>> connections_;
   log::CommandDecoder decoder_;
 
@@ -109,6 +121,7 @@ class AgentSession final : public ConnectionHost {
   std::unique_ptr<AgentRanks> ranks_;
   std::unique_ptr<Backend> backend_;
   std::optional<PeerEntrance> entrance_;
+  std::unique_ptr<HttpServer> http_;
   std::mutex joining_mutex_;
   remote::TcpChannel* joining_ = nullptr;  // by joining_mutex_: waits for a coordinator's welcome
   bool is_over_ = false;                   // by joining_mutex_

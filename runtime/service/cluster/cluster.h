@@ -26,6 +26,7 @@
 #include "runtime/service/datasets/datasets.h"
 #include "runtime/service/inbox.h"
 #include "runtime/service/jobs/jobs.h"
+#include "runtime/service/jobs/users.h"
 
 namespace batchflow::service {
 
@@ -39,6 +40,7 @@ class Cluster {
     Jobs& jobs;
     JobCommands& commands;  // those that are about jobs
     Datasets& datasets;
+    const Users& users;
     PeerLinks& peers;
     Post post;
     Say say;
@@ -56,6 +58,10 @@ class Cluster {
 
   // Where other nodes reach the backend of this one.
   void set_own_address(std::string address) { own_address_ = std::move(address); }
+  // The page of this node; empty: it has none. An agent sees the host that it has joined.
+  void set_page(std::string page) { page_ = std::move(page); }
+  // Agents hold users to them, each at its own sockets.
+  void limits_changed();
   // Serves an agent, which has shown its token, until it is gone. Called on a thread of its own.
   void serve(remote::TcpChannel& channel, const std::string& from);
 
@@ -127,7 +133,7 @@ class Cluster {
   Agent* find(NodeId node) const;
 
   Host host_;
-  std::string own_address_;
+  std::string own_address_, page_;
   std::map<std::uint32_t, std::unique_ptr<Agent>> agents_;  // by node
   LostNodes lost_nodes_;
   CommandRoutes routes_;

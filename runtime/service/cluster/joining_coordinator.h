@@ -18,6 +18,7 @@ struct Joined {
   std::string address;           // of the coordinator
   TermName term;                 // that it serves
   std::string version;           // of its program
+  std::string page;              // that people see; empty: none
   bool takes_drive = false;      // its engine may have this node keep samples on a drive
   std::string problem;
   bool is_refused = false;  // another attempt would be, too

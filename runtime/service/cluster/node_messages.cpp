@@ -67,6 +67,21 @@ json json_of(const NodeSplit& split) {
           {"bytes", json_of(rule.bytes)}};
 }
 
+json json_of(const UserLimits& limits) {
+  return {{"connections", limits.connections},
+          {"messages_per_s", limits.messages_per_s},
+          {"frame_bytes", limits.frame_bytes}};
+}
+
+UserLimits limits_of(const json& from) {
+  UserLimits limits;
+  limits.connections = small_of(from, "connections");
+  limits.messages_per_s = small_of(from, "messages_per_s");
+  if (limits.messages_per_s == 0) throw MessageError("'messages_per_s' is 0");
+  limits.frame_bytes = number_of(from, "frame_bytes", Bytes{1} << 60);
+  return limits;
+}
+
 NodeSplit split_of(const json& from) {
   NodeSplit split;
   split.name = text_of(from, "name");
@@ -105,7 +120,8 @@ std::string encode(const AgentGreeting& message) {
                {"memory", message.memory},
                {"address", message.address},
                {"cluster", message.term.cluster},
-               {"term", message.term.number}});
+               {"term", message.term.number},
+               {"takes_limits", message.takes_limits}});
 }
 
 std::string encode(const DatasetMessage& message) {
@@ -169,13 +185,24 @@ std::string encode(const NodeCounters& counters) {
   return dump(message);
 }
 
-std::string encode_welcome(NodeId node, const TermName& term) {
+std::string encode_welcome(NodeId node, const TermName& term, const std::string& page) {
   return dump({{"type", "welcome"},
                {"node", node.value},
                {"cluster", term.cluster},
                {"term", term.number},
                {"version", BATCHFLOW_VERSION},
-               {"takes_drive", true}});
+               {"takes_drive", true},
+               {"page", page}});
+}
+
+std::string encode(const Quotas& quotas) {
+  json message{{"type", "limits"}, {"of_all", json_of(quotas.of_all)}};
+  json& some = message["of_some"] = json::array();
+  for (const auto& [user, limits] : quotas.of_some) {
+    some.push_back(json_of(limits));
+    some.back()["user"] = user;
+  }
+  return dump(message);
 }
 
 std::string encode_peer(NodeId node, const std::string& address) {
@@ -232,6 +259,7 @@ AgentGreeting NodeMessage::greeting() const {
   message.memory = number_of(all, "memory", Bytes{1} << 60);
   message.address = text_of(all, "address");
   message.term = term();
+  message.takes_limits = says("takes_limits");
   return message;
 }
 
@@ -305,6 +333,14 @@ NodeCounters NodeMessage::counters() const {
   return counters;
 }
 
+Quotas NodeMessage::quotas() const {
+  Quotas quotas;
+  quotas.of_all = limits_of(at(fields_->all, "of_all"));
+  for (const json& one : at(fields_->all, "of_some"))
+    quotas.of_some[static_cast<uid_t>(small_of(one, "user"))] = limits_of(one);
+  return quotas;
+}
+
 NodeId NodeMessage::node() const {
   return NodeId(small_of(fields_->all, "node"));
 }
@@ -315,6 +351,10 @@ TermName NodeMessage::term() const {
 
 std::string NodeMessage::version() const {
   return fields_->all.contains("version") ? text("version") : "";
+}
+
+std::string NodeMessage::page() const {
+  return fields_->all.contains("page") ? text("page") : "";
 }
 
 bool NodeMessage::says(const char* key) const {

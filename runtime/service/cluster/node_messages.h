@@ -5,7 +5,8 @@
 // and says what the rank's ring has brought, or is to bring. All of one direction come in order.
 //
 //   agent        agent {AgentGreeting}                   once a token was shown
-//   coordinator  welcome {node, cluster, term, version, takes_drive} | refused {why, message}
+//   coordinator  welcome {node, cluster, term, version, takes_drive, page} | refused {why, message}
+//   coordinator  limits {of_all, of_some}               of users, now and when they change
 //   coordinator  peer {node, address} | peer_gone {node}
 //   coordinator  dataset {DatasetMessage}                the agent opens the same, under this id
 //   agent        opened {dataset, problem}               empty: it is the same
@@ -47,12 +48,13 @@ struct AgentGreeting {
   std::uint32_t protocol = kNodeProtocol;
   std::string version;
   std::string name;
-  std::string state;        // names the agent's state folder, which one process at a time has
-  std::uint32_t cores = 0;  // that may prepare
-  Bytes memory = 0;         // that the engine may divide
-  std::string address;      // where its peers reach it: tcp://HOST:PORT; an empty host is the one
-                            // that the coordinator sees
-  TermName term;            // the newest that it knows
+  std::string state;         // names the agent's state folder, which one process at a time has
+  std::uint32_t cores = 0;   // that may prepare
+  Bytes memory = 0;          // that the engine may divide
+  std::string address;       // where its peers reach it: tcp://HOST:PORT; an empty host is the one
+                             // that the coordinator sees
+  TermName term;             // the newest that it knows
+  bool takes_limits = true;  // older agents know no limits of users
 };
 
 struct DatasetMessage {
@@ -91,7 +93,9 @@ std::string encode(const DatasetMessage& message);
 std::string encode(const PipelineMessage& message);
 std::string encode(const RankMessage& message);
 std::string encode(const NodeCounters& counters);
-std::string encode_welcome(NodeId node, const TermName& term);
+// `page`: of the coordinator, for people; empty: it has none.
+std::string encode_welcome(NodeId node, const TermName& term, const std::string& page);
+std::string encode(const Quotas& quotas);
 std::string encode_peer(NodeId node, const std::string& address);  // empty: it is gone
 std::string encode_unreachable(NodeId node, const std::string& problem);
 std::string encode_leaving();
@@ -116,9 +120,11 @@ class NodeMessage {
   PipelineId pipeline_id() const;
   RankMessage rank() const;
   NodeCounters counters() const;
+  Quotas quotas() const;  // what of them is about a node's own sockets
   NodeId node() const;
   TermName term() const;
   std::string version() const;       // empty: it does not say
+  std::string page() const;          // likewise
   bool says(const char* key) const;  // that this is so; older nodes do not say it
   std::string text(const char* key) const;
   std::uint64_t number(const char* key) const;

@@ -79,13 +79,13 @@ struct HttpServer::Parts : std::enable_shared_from_this<HttpServer::Parts> {
 
   Tcp::acceptor acceptor;
   asio::steady_timer later;
-  std::function<Snapshot()> snapshot;
+  HttpPages pages;
   std::vector<std::string> hosts;
   std::vector<Client*> clients;  // the oldest first
   bool ended = false;
 
-  Parts(asio::io_context& loop, std::function<Snapshot()> what, std::vector<std::string> names)
-      : acceptor(loop), later(loop), snapshot(std::move(what)), hosts(std::move(names)) {
+  Parts(asio::io_context& loop, HttpPages what, std::vector<std::string> names)
+      : acceptor(loop), later(loop), pages(std::move(what)), hosts(std::move(names)) {
     hosts.push_back(own_name());
   }
 
@@ -142,12 +142,11 @@ struct HttpServer::Parts : std::enable_shared_from_this<HttpServer::Parts> {
            "this machine is not called so; ask for its address, or list the name in the service's "
            "node file (http: {hosts: [NAME]})\n");
       } else if (path == "/") {
-        is(http::status::ok, "text/html; charset=utf-8", status_page(server->snapshot()));
+        is(http::status::ok, "text/html; charset=utf-8", server->pages.page());
       } else if (path == "/metrics") {
-        is(http::status::ok, "text/plain; version=0.0.4; charset=utf-8",
-           metrics_text(server->snapshot()));
+        is(http::status::ok, "text/plain; version=0.0.4; charset=utf-8", server->pages.metrics());
       } else if (path == "/status.json") {
-        is(http::status::ok, "application/json", to_json(server->snapshot()));
+        is(http::status::ok, "application/json", server->pages.status());
       } else if (path == "/healthz") {
         is(http::status::ok, "text/plain", "ok\n");
       } else {
@@ -199,8 +198,8 @@ struct HttpServer::Parts : std::enable_shared_from_this<HttpServer::Parts> {
 };
 
 HttpServer::HttpServer(asio::io_context& loop, const std::string& address, std::uint16_t port,
-                       const std::vector<std::string>& hosts, std::function<Snapshot()> snapshot)
-    : parts_(std::make_shared<Parts>(loop, std::move(snapshot), hosts)) {
+                       const std::vector<std::string>& hosts, HttpPages pages)
+    : parts_(std::make_shared<Parts>(loop, std::move(pages), hosts)) {
   if (const std::string problem = http_address_problem(address); !problem.empty())
     throw ConfigError(fmt::format("http: {}; {}", problem, kHttpAddressRemedy));
   beast::error_code error;

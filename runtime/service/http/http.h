@@ -34,11 +34,23 @@ std::string http_address_problem(const std::string& address);
 inline constexpr std::string_view kHttpAddressRemedy =
     "write an address of this machine in numbers, as 127.0.0.1 or ::1";
 
+// What there is to see, as it is when it is asked for.
+struct HttpPages {
+  std::function<std::string()> page, metrics, status;
+
+  template <class Now>
+  static HttpPages of(std::function<Now()> snapshot) {
+    return {[snapshot] { return status_page(snapshot()); },
+            [snapshot] { return metrics_text(snapshot()); },
+            [snapshot] { return to_json(snapshot()); }};
+  }
+};
+
 class HttpServer {
  public:
   // `hosts`: names of this machine beside its own. Throws ConfigError when it cannot listen there.
   HttpServer(boost::asio::io_context& loop, const std::string& address, std::uint16_t port,
-             const std::vector<std::string>& hosts, std::function<Snapshot()> snapshot);
+             const std::vector<std::string>& hosts, HttpPages pages);
   ~HttpServer();
   std::uint16_t port() const;
 

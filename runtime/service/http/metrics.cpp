@@ -112,12 +112,12 @@ void add_steps(Text& text, const Snapshot& now) {
            [](const step::StepCounters& one) { return number(one.late); });
 }
 
-// The other nodes of a cluster.
-void add_nodes(Text& text, const Snapshot& now) {
+// The other nodes of a cluster, or an agent's own.
+void add_nodes(Text& text, const std::vector<NodeStatus>& nodes) {
   const auto of_nodes = [&](std::string_view name, std::string_view type, std::string_view help,
                             auto value) {
     text.head(name, type, help);
-    for (const NodeStatus& one : now.nodes) text.value(name, label("node", one.name), value(one));
+    for (const NodeStatus& one : nodes) text.value(name, label("node", one.name), value(one));
   };
   of_nodes("node_ready", "gauge", "1: the agent has opened all datasets.",
            [](const NodeStatus& one) { return one.ready ? 1.0 : 0.0; });
@@ -220,8 +220,22 @@ std::string metrics_text(const Snapshot& now) {
   text.value("ranks", label("where", "local"), all - remote);
   text.value("ranks", label("where", "remote"), remote);
   add_steps(text, now);
-  add_nodes(text, now);
+  add_nodes(text, now.nodes);
   add_jobs(text, now);
+  return text.take();
+}
+
+std::string metrics_text(const AgentSnapshot& now) {
+  Text text;
+  text.head("build_info", "gauge", "The version that runs; always 1.");
+  text.value("build_info", label("version", now.version), 1);
+  text.head("uptime_seconds", "gauge", "Since the agent was started.");
+  text.value("uptime_seconds", {}, now.up_s);
+  text.head("agent_has_coordinator", "gauge", "0: the agent looks for its coordinator.");
+  text.value("agent_has_coordinator", {}, now.coordinator.empty() ? 0 : 1);
+  text.head("connections", "gauge", "Open connections.");
+  text.value("connections", {}, number(now.connections));
+  add_nodes(text, {now.node});
   return text.take();
 }
 

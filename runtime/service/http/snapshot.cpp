@@ -49,6 +49,18 @@ Json json_of(const NodeStatus& one) {
   return all;
 }
 
+}  // namespace
+
+std::string to_json(const AgentSnapshot& now) {
+  return Json{
+      {"version", now.version},          {"pid", now.process}, {"up_s", now.up_s},
+      {"coordinator", now.coordinator},  {"page", now.page},   {"connections", now.connections},
+      {"nodes", Json{json_of(now.node)}}}
+      .dump();
+}
+
+namespace {
+
 Json json_of(const StepReport& one) {
   return {{"pipeline", one.pipeline},
           {"dataset", one.dataset},

@@ -110,6 +110,17 @@ struct Snapshot {
   Others others;
 };
 
+// An agent's node. Jobs and datasets are its coordinator's to show.
+struct AgentSnapshot {
+  std::string version;
+  pid_t process = 0;
+  double up_s = 0;
+  std::string coordinator;  // its address; empty: the agent looks for it
+  std::string page;         // the coordinator's; empty: it has none
+  std::size_t connections = 0;
+  NodeStatus node;
+};
+
 // What `user` may see: the service's own user and root see every job, others see their own.
 Snapshot as_seen_by(uid_t user, Snapshot all);
 // What any program on the machine may see without showing its user. Jobs of other users than the
@@ -123,5 +134,9 @@ std::string to_json(const Snapshot& snapshot, bool with_models = false);
 std::string metrics_text(const Snapshot& snapshot);
 // A page that loads nothing else, and reloads itself now and then.
 std::string status_page(const Snapshot& snapshot);
+
+std::string to_json(const AgentSnapshot& snapshot);
+std::string metrics_text(const AgentSnapshot& snapshot);
+std::string status_page(const AgentSnapshot& snapshot);
 
 }  // namespace batchflow::service

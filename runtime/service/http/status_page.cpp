@@ -87,33 +87,41 @@ std::string jobs_table(const Snapshot& now) {
   return out + "</table></div>\n";
 }
 
+constexpr std::string_view kNodesHead =
+    "<h2>Nodes</h2>\n<div class=\"scroll\"><table><tr><th>node</th><th>ranks</th>"
+    "<th>workers</th><th>read</th><th>fetched</th><th>prepared</th><th>ms each</th>"
+    "<th>memory</th><th></th></tr>\n";
+
+std::string node_line(const NodeStatus& one) {
+  const NodeCounters& count = one.counters;
+  const auto samples = static_cast<double>(count.prepared_samples);
+  const double preparing_s = static_cast<double>(count.preparing_ns) / 1e9;
+  return fmt::format(
+      "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
+      "<td>{}</td><td>{}</td></tr>\n",
+      escaped(one.name) + (one.ready ? "" : " (opens datasets)"), one.ranks, count.workers,
+      bytes_text(count.read_bytes), bytes_text(count.fetched_bytes), count.prepared_samples,
+      samples > 0 ? fmt::format("{:.2f}", 1000 * preparing_s / samples) : "-",
+      bytes_text(one.memory),
+      bar(share(static_cast<double>(count.used_bytes), static_cast<double>(one.memory)), false));
+}
+
 // Nothing of a service that has one node.
 std::string nodes_table(const Snapshot& now) {
   if (now.nodes.empty()) return {};
-  std::string out =
-      "<h2>Nodes</h2>\n<div class=\"scroll\"><table><tr><th>node</th><th>ranks</th>"
-      "<th>workers</th><th>read</th><th>fetched</th><th>prepared</th><th>ms each</th>"
-      "<th>memory</th><th></th></tr>\n";
-  const auto line = [&](const std::string& name, std::size_t ranks, std::uint64_t workers,
-                        Bytes read, Bytes fetched, std::uint64_t prepared, double preparing_s,
-                        Bytes used, Bytes memory) {
-    const auto samples = static_cast<double>(prepared);
-    out += fmt::format(
-        "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
-        "<td>{}</td><td>{}</td></tr>\n",
-        name, ranks, workers, bytes_text(read), bytes_text(fetched), prepared,
-        prepared > 0 ? fmt::format("{:.2f}", 1000 * preparing_s / samples) : "-",
-        bytes_text(memory),
-        bar(share(static_cast<double>(used), static_cast<double>(memory)), false));
-  };
-  line("this one", now.connections, now.workers, now.moved.read_bytes, now.moved.fetched_bytes,
-       now.moved.prepared_samples, now.preparing_s, now.used_bytes, now.planned_bytes);
-  for (const NodeStatus& one : now.nodes) {
-    const NodeCounters& counters = one.counters;
-    line(escaped(one.name) + (one.ready ? "" : " (opens datasets)"), one.ranks, counters.workers,
-         counters.read_bytes, counters.fetched_bytes, counters.prepared_samples,
-         static_cast<double>(counters.preparing_ns) / 1e9, counters.used_bytes, one.memory);
-  }
+  NodeStatus own;
+  own.name = "this one";
+  own.ranks = now.connections;
+  own.ready = true;
+  own.memory = now.planned_bytes;
+  own.counters.workers = now.workers;
+  own.counters.read_bytes = now.moved.read_bytes;
+  own.counters.fetched_bytes = now.moved.fetched_bytes;
+  own.counters.prepared_samples = now.moved.prepared_samples;
+  own.counters.preparing_ns = static_cast<std::uint64_t>(now.preparing_s * 1e9);
+  own.counters.used_bytes = now.used_bytes;
+  std::string out = std::string(kNodesHead) + node_line(own);
+  for (const NodeStatus& one : now.nodes) out += node_line(one);
   return out + "</table></div>\n";
 }
 
@@ -177,6 +185,27 @@ std::string status_page(const Snapshot& now) {
       "</div>\n<h2>Jobs</h2>\n" + jobs_table(now) + nodes_table(now) +
       (now.nodes.empty() ? "<h2>Memory</h2>\n" : "<h2>Memory of this node</h2>\n") +
       memory_table(now) + "<h2>Datasets</h2>\n" + datasets_table(now) +
+      "<p>Also: <a href=\"/metrics\">/metrics</a>, <a href=\"/status.json\">/status.json</a></p>\n"
+      "</body></html>\n";
+  return out;
+}
+
+std::string status_page(const AgentSnapshot& now) {
+  std::string out(kHead);
+  out += fmt::format("<h1>BatchFlow {}</h1><p>process {}, up {:.0f} s; an agent {}</p>\n",
+                     escaped(now.version), now.process, now.up_s,
+                     now.coordinator.empty() ? "that looks for its coordinator"
+                                             : "of " + escaped(now.coordinator));
+  out += std::string(kNodesHead) + node_line(now.node) + "</table></div>\n";
+  if (now.node.drive > 0)
+    out += fmt::format("<p>{} of {} are kept on the drive.</p>\n",
+                       bytes_text(now.node.counters.spill_bytes), bytes_text(now.node.drive));
+  if (!now.page.empty())
+    out += fmt::format(
+        "<p>Jobs, datasets and the other nodes: <a href=\"{0}\">{0}</a>, the coordinator's "
+        "page</p>\n",
+        escaped(now.page));
+  out +=
       "<p>Also: <a href=\"/metrics\">/metrics</a>, <a href=\"/status.json\">/status.json</a></p>\n"
       "</body></html>\n";
   return out;

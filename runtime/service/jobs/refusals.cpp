@@ -141,4 +141,8 @@ void refuse(Peer& peer, std::string_view why, std::string_view message) {
   peer.end();
 }
 
+protocol::Refused too_many_connections() {
+  return {"quota", "this user has all the connections that the quota allows"};
+}
+
 }  // namespace batchflow::service

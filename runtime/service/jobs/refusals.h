@@ -24,4 +24,7 @@ inline constexpr std::string_view kEnding =
 
 std::string refusal_text(const engine::Refuse& command);
 
+// What is said over a connection that is one too many of its user.
+protocol::Refused too_many_connections();
+
 }  // namespace batchflow::service

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -54,8 +55,16 @@ class Users {
   explicit Users(Quotas quotas) : quotas_(std::move(quotas)) {}
 
   const Quotas& quotas() const { return quotas_; }
-  void set(Quotas quotas) { quotas_ = std::move(quotas); }
-  void set(uid_t user, const UserLimits& limits) { quotas_.of_some[user] = limits; }
+  void set(Quotas quotas) {
+    quotas_ = std::move(quotas);
+    changed_();
+  }
+  void set(uid_t user, const UserLimits& limits) {
+    quotas_.of_some[user] = limits;
+    changed_();
+  }
+  // `changed` is called whenever limits have been set.
+  void on_change(std::function<void()> changed) { changed_ = std::move(changed); }
   const UserLimits& limits(uid_t user) const { return quotas_.limits_of(user); }
 
   // False: the user has all the connections that the quota allows.
@@ -75,6 +84,7 @@ class Users {
   };
 
   Quotas quotas_;
+  std::function<void()> changed_ = [] {};
   std::map<uid_t, Taken> taken_;  // of users that are connected
 };
 

@@ -346,6 +346,12 @@ TEST_CASE("messages between nodes say the same when they were read") {
   counters.steps = {{PipelineId(3), 1, true, {9, 8, 7, 6, 5, Duration(4)}}};
   const std::string of_counters = encode(counters);
   CHECK(encode(service::NodeMessage(of_counters).counters()) == of_counters);
+  service::Quotas quotas;
+  quotas.of_all.connections = 5;
+  quotas.of_some[1000].messages_per_s = 7;
+  quotas.of_some[1001].frame_bytes = 9;
+  const std::string of_quotas = encode(quotas);
+  CHECK(encode(service::NodeMessage(of_quotas).quotas()) == of_quotas);
   CHECK(service::with_host("tcp://:9838", "::1") == "tcp://[::1]:9838");
   CHECK(service::with_host("tcp://10.0.0.1:9838", "10.0.0.2") == "tcp://10.0.0.1:9838");
   for (const char* wrong : {"", "[]", "{}", "{\"type\": 3}"})
