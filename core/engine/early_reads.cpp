@@ -106,6 +106,7 @@ bool EarlyReads::may_come(NodeIndex node, const Dataset& dataset, const Stream& 
     const std::size_t home =
         caches.home_of(dataset.catalogue->version(), first_in_bundle(sample, shift));
     if (caches.homes()->member(home) != s_.nodes[node].id) return false;
+    if (item_shares_.stray(dataset.id, sample, node) != nullptr) return false;
   }
   const ItemCache* stored = caches.find(node, 0);
   const ItemCache* decoded =

@@ -109,6 +109,7 @@ struct EngineCounters {
   std::uint64_t dropped_blocks = 0;
   std::uint64_t reads = 0;  // commands, retries included
   std::uint64_t samples_read = 0;
+  std::uint64_t items_adopted = 0;        // that nodes had kept from before
   std::uint64_t samples_handed_over = 0;  // of these, copied from nodes that end
   std::uint64_t samples_read_early = 0;   // of these, before anything requested them
   std::uint64_t failed_reads = 0;

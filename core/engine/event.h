@@ -228,12 +228,24 @@ struct TimerFired {
   TimerId timer;
 };
 
+inline constexpr std::size_t kSamplesKeptMost = 2048;  // in one event
+// The node has kept these in memory, as they are stored, from before this engine began. Where
+// `bundle_shift` is not 0, each is the first of a bundle.
+struct SamplesKept {
+  NodeId node;
+  DatasetId dataset;
+  std::uint8_t bundle_shift = 0;
+  std::span<const SampleId> samples;
+};
+
+// Nodes of two versions send one another events and commands by their numbers here: what is new
+// comes last.
 using Event = std::variant<CatalogueKnown, PipelineKnown, JobJoined, JobLeft, RankLost, JobResized,
                            BatchWanted, SamplesWanted, BatchConsumed, SlotReleased, ScoresReported,
                            ExemplarsReported, ReadDone, PreparationDone, TransferDone, DeliveryDone,
                            NodeJoined, NodeQuiesced, NodeLost, WorkerJoined, WorkerQuiesced,
                            WorkerLost, CapacityChanged, DecodedMeasured, DatasetKept, PolicyChanged,
-                           ConfigurationChanged, TimerFired>;
+                           ConfigurationChanged, TimerFired, SamplesKept>;
 
 // ---------------------------------------------------------------------------------- commands ----
 
@@ -402,8 +414,14 @@ struct SetTimer {
 struct LetGo {
   NodeId node;
 };
+// What the node has kept of the dataset from before (SamplesKept) is in this share from now on.
+struct Adopt {
+  Place place;
+  ShareId share;
+  DatasetId dataset;
+};
 
 using Command = std::variant<Admit, Refuse, Read, Prepare, Transfer, Deliver, Drop, Cancel, Release,
-                             EpochEnded, SetWorkers, SetTimer, LetGo>;
+                             EpochEnded, SetWorkers, SetTimer, LetGo, Adopt>;
 
 }  // namespace batchflow::engine

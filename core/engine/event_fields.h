@@ -108,6 +108,7 @@ BATCHFLOW_FIELDS(DatasetKept, dataset, keep)
 BATCHFLOW_FIELDS(PolicyChanged, text)
 BATCHFLOW_FIELDS(ConfigurationChanged, text)
 BATCHFLOW_FIELDS(TimerFired, timer)
+BATCHFLOW_FIELDS(SamplesKept, node, dataset, bundle_shift, samples)
 
 // -------------------------------------------------------------------------------- commands ----
 
@@ -129,5 +130,6 @@ BATCHFLOW_FIELDS(EpochEnded, job, epoch, samples)
 BATCHFLOW_FIELDS(SetWorkers, node, workers)
 BATCHFLOW_FIELDS(SetTimer, timer, at)
 BATCHFLOW_FIELDS(LetGo, node)
+BATCHFLOW_FIELDS(Adopt, place, share, dataset)
 
 }  // namespace batchflow::engine

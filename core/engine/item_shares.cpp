@@ -170,6 +170,18 @@ void ItemShares::close_unused(std::span<const ShareId> shares) {
   }
 }
 
+const ItemCache* ItemShares::stray(DatasetId dataset, SampleId sample, NodeIndex home) const {
+  const ItemCaches& caches = this->caches(dataset);
+  if (!caches.has_strays) return nullptr;
+  for (const ItemCache& cache : caches.all()) {
+    if (cache.node == home || cache.prefix != 0 || cache.dram.is_none()) continue;
+    const SharePart& part = s_.memory[cache.dram];
+    if (!s_.nodes[cache.node].lost && part.share->resident(part.spec.item_of(sample)))
+      return &cache;
+  }
+  return nullptr;
+}
+
 // The nodes that cache the dataset, or what they hold, have changed: a new membership epoch. If
 // nodes share nothing there are no homes: each keeps what it reads itself.
 void ItemShares::settle_homes(ItemCaches& caches) {

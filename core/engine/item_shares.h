@@ -59,6 +59,13 @@ class ItemShares {
   // The node is no home any more: it ends.
   void let_go(NodeIndex node);
 
+  // Samples of the dataset are kept on other nodes than their homes, too.
+  void keep_strays(DatasetId dataset) {
+    caches_[s_.dataset_of.at(dataset).value].has_strays = true;
+  }
+  // A node that keeps the sample though it is not its home. Null: there is none.
+  const ItemCache* stray(DatasetId dataset, SampleId sample, NodeIndex home) const;
+
   // How many bytes a node can keep samples in.
   Bytes room_of(NodeId node) const {
     return saturating_sum(s_.memory.capacity({node, Tier::dram, 0}),

@@ -145,6 +145,7 @@ void Engine::Parts::decide() {
       more = true;
       continue;
     }
+    kept_before.go_on();
     look_at_jobs();
     refresh_needs();
     // Makings that began before come first.

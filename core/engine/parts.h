@@ -24,6 +24,7 @@
 #include "core/engine/hand_over.h"
 #include "core/engine/item_shares.h"
 #include "core/engine/items.h"
+#include "core/engine/kept_before.h"
 #include "core/engine/listed.h"
 #include "core/engine/membership.h"
 #include "core/engine/nodes.h"
@@ -51,6 +52,7 @@ struct Engine::Parts final : Reads::Listener {
         items(s, item_shares, reads),
         early_reads(s, reads, item_shares),
         node_ends(s, reads, item_shares),
+        kept_before(s, item_shares),
         facts(s, item_shares),
         datasets(s, item_shares),
         charges(s),
@@ -153,7 +155,10 @@ struct Engine::Parts final : Reads::Listener {
     if (const NodeIndex node = nodes.quiesced(event); !node.is_none()) node_ends.begin(node);
   }
   void on(const NodeLost& event) {
-    if (const NodeIndex node = nodes.lost(event); !node.is_none()) node_ends.forget(node);
+    const NodeIndex node = nodes.lost(event);
+    if (node.is_none()) return;
+    node_ends.forget(node);
+    kept_before.forget(node);
   }
   void on(const WorkerJoined& event) {
     preparation.joined(event);
@@ -173,6 +178,7 @@ struct Engine::Parts final : Reads::Listener {
   void on(const PolicyChanged& event);
   void on(const ConfigurationChanged& event);
   void on(const TimerFired&) {}  // what is due is done in any step
+  void on(const SamplesKept& event) { kept_before.kept(event); }
 
   // ---- a step
   void handle_alarms();
@@ -198,6 +204,7 @@ struct Engine::Parts final : Reads::Listener {
   Items items;
   EarlyReads early_reads;
   HandOver node_ends;
+  KeptBefore kept_before;
   Facts facts;
   Datasets datasets;
   Charges charges;

@@ -73,6 +73,7 @@ JoiningHost Service::Parts::joining_host(const Post& post) {
 #ifdef BATCHFLOW_REMOTE
       .dataset_added =
           [this](const ServedDataset& one) {
+            report_kept(one.id);
             if (Cluster* const agents = cluster.agents()) agents->added(one);
           },
       .pipeline_added =
@@ -144,7 +145,9 @@ void Service::Parts::start() {
   };
   options.peers = cluster.make_peers(post);
   warming = std::make_unique<Warming>(jobs, inbox, post);
-  backend = std::make_unique<Backend>(options, memory, datasets, inbox, *warming, stalls, post);
+  memory.set_most(cache_bytes(config));
+  backend =
+      std::make_unique<Backend>(options, *cache_memory, datasets, inbox, *warming, stalls, post);
   jobs.set_backend(*backend);
   warming->set_backend(*backend);
   cluster.begin(post);
@@ -317,7 +320,9 @@ void Service::Parts::end() {
   *ending = true;
   cluster.end_listening();
   joining.reset();
+  if (backend) backend->put_aside();
   backend.reset();
+  cache_memory->items.drop_shares();  // what workers have kept since
   cluster.end_peers();
   listening.reset();
 }
@@ -331,6 +336,15 @@ void Service::Parts::give_back(Bytes bytes_each) {
   backend->end_steps();
   config.steps_bytes -= bytes_each * workers_at_start;
   report_memory();
+}
+
+// What this node has kept as an agent.
+void Service::Parts::report_kept(DatasetId dataset) {
+  std::vector<SampleId> samples;
+  for (engine::SamplesKept kept : backend->kept_before(dataset, samples)) {
+    kept.samples = inbox.keep(std::vector<SampleId>(kept.samples.begin(), kept.samples.end()));
+    inbox.add(kept);
+  }
 }
 
 void Service::Parts::report_memory() {
@@ -350,8 +364,10 @@ Service::Service(NodeConfig config, Reread reread, const engine::PolicyList& pol
 
 #ifdef BATCHFLOW_REMOTE
 Service::Service(NodeConfig config, Reread reread, std::unique_ptr<HeldTerm> term,
-                 std::shared_ptr<ListeningSocket> listening) {
-  parts_ = std::make_unique<Parts>(std::move(config), std::move(reread), policies::policy_list());
+                 std::shared_ptr<ListeningSocket> listening, Before before) {
+  parts_ = std::make_unique<Parts>(std::move(config), std::move(reread), policies::policy_list(),
+                                   std::move(before.kept));
+  parts_->cluster.expect(before.others);
   parts_->cluster.set_term(std::move(term));
   parts_->listening = std::move(listening);
   begin();

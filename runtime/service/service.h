@@ -12,6 +12,7 @@
 
 namespace batchflow::service {
 
+struct CacheMemory;
 class HeldTerm;
 class ListeningSocket;
 
@@ -23,10 +24,15 @@ class Service {
   // Binds the socket and opens logs. `policies` outlive it. Throws ConfigError.
   explicit Service(NodeConfig config, Reread reread = {},
                    const engine::PolicyList& policies = policies::policy_list());
+  // What a node of a cluster was before it coordinates.
+  struct Before {
+    std::shared_ptr<CacheMemory> kept;  // as an agent
+    std::size_t others = 0;             // agents of the coordinator before
+  };
   // Coordinates a cluster for a term, as long as no other node takes a newer one. Clients come at
   // `listening`.
   Service(NodeConfig config, Reread reread, std::unique_ptr<HeldTerm> term,
-          std::shared_ptr<ListeningSocket> listening);
+          std::shared_ptr<ListeningSocket> listening, Before before);
   ~Service();
 
   // Serves until stop(), a signal, or the end of a drain (docs/operations.md); SIGHUP reloads.

@@ -51,6 +51,14 @@ void ServiceCluster::begin(const Post& post) {
   parts_.users.on_change([this] { cluster_->limits_changed(); });
 }
 
+// Else what they keep would be read from the store again.
+bool ServiceCluster::waits_for_agents() {
+  if (expected_ == 0 || !cluster_) return false;
+  const bool is_late = parts_.now() - Instant{} > parts_.config.cluster.lost_after;
+  if (is_late || cluster_->ready() >= expected_) expected_ = 0;
+  return expected_ > 0;
+}
+
 PromiseFile::Place ServiceCluster::promises_place() const {
   if (!term_) return {parts_.config.state / "promises"};
   const std::uint64_t number = term_->name().number;
@@ -140,6 +148,10 @@ PromiseFile::Place ServiceCluster::promises_place() const {
 
 bool ServiceCluster::may_carry_out() {
   return true;
+}
+
+bool ServiceCluster::waits_for_agents() {
+  return false;
 }
 
 void ServiceCluster::carry_out(std::span<const engine::Command> issued) {

@@ -2,6 +2,7 @@
 // it coordinates. All of it does nothing in a build without OpenSSL.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
@@ -33,6 +34,9 @@ class ServiceCluster {
   // Whether what has been promised may be carried out: no other node coordinates by now.
   bool may_carry_out();
   bool is_superseded() const { return superseded_; }
+  // So many agents of the coordinator before may come back: jobs wait a moment for what they keep.
+  void expect(std::size_t agents) { expected_ = agents; }
+  bool waits_for_agents();
   // -1: none listens.
   int port() const;
   void end_listening();
@@ -56,6 +60,7 @@ class ServiceCluster {
 
   Service::Parts& parts_;
   bool superseded_ = false;  // this node coordinates no more
+  std::size_t expected_ = 0;
 #ifdef BATCHFLOW_REMOTE
   std::unique_ptr<HeldTerm> term_;    // null: this node's alone
   std::unique_ptr<PeerLinks> peers_;  // the backend uses it

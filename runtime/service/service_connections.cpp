@@ -148,6 +148,10 @@ bool ServiceConnections::take_message(Peer& peer, const std::string& type, std::
   if (type == "join") {
     std::optional<protocol::JoinRequest> request = protocol::decode_join(frame, problem);
     if (!request) return false;
+    if (parts_.cluster.waits_for_agents()) {
+      refuse(peer, kNotYet, "the nodes of the coordinator before come back; ask again");
+      return true;
+    }
     parts_.joining->join(peer, std::move(*request), std::move(descriptors));
     return true;
   }

@@ -42,14 +42,17 @@ namespace batchflow::service {
 namespace asio = boost::asio;
 
 struct Service::Parts {
-  Parts(NodeConfig as_written, Reread again, const engine::PolicyList& list)
+  // `kept`: what this process has kept as an agent; null: it was none.
+  Parts(NodeConfig as_written, Reread again, const engine::PolicyList& list,
+        std::shared_ptr<CacheMemory> kept = nullptr)
       : written(std::move(as_written)),
         config(settled(written)),
         log(config.log),
         reread(std::move(again)),
         policies(list),
         users(config.quotas),
-        memory(cache_bytes(config)),
+        cache_memory(kept ? std::move(kept) : std::make_shared<CacheMemory>(cache_bytes(config))),
+        memory(cache_memory->budget),
         jobs(jobs_options(config), users, inbox, stalls),
         step_timer(loop),
         check_timer(loop),
@@ -83,7 +86,8 @@ struct Service::Parts {
   Inbox stepping;  // the events of the step under way
   StallBook stalls{[this] { return now(); }};
   Users users;
-  MemoryBudget memory;  // jobs hold parts of it, and outlive the backend
+  const std::shared_ptr<CacheMemory> cache_memory;
+  MemoryBudget& memory;
   Jobs jobs;
   std::unique_ptr<engine::Engine> engine;
   DecisionLog decisions;
@@ -131,6 +135,7 @@ struct Service::Parts {
   void set_apart(Bytes bytes_each);
   void give_back(Bytes bytes_each);
   void report_memory();
+  void report_kept(DatasetId dataset);
   engine::Explain explaining();
   void schedule();
   void step();

@@ -173,6 +173,7 @@ class Driver {
   void on(const engine::SetWorkers& command);
   void on(const engine::SetTimer& command);
   void on(const engine::LetGo& command);
+  void on(const engine::Adopt&) {}
   void start(Kind kind, const engine::Request& request, Duration takes, std::function<void()> over);
   std::span<const SampleId> keep(std::vector<SampleId> samples);
 

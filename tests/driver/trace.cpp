@@ -104,6 +104,10 @@ struct Words {
     return fmt::format("set {}", e.text);
   }
   std::string operator()(const engine::TimerFired&) { return "timer"; }
+  std::string operator()(const engine::SamplesKept& e) {
+    return fmt::format("node {} has kept {} items of dataset {}", e.node.value, e.samples.size(),
+                       e.dataset.value);
+  }
 
   std::string operator()(const engine::Admit& c) {
     return fmt::format("admit job {} to stream {}, {} credits, from step {}", c.job.value,
@@ -157,6 +161,10 @@ struct Words {
   }
   std::string operator()(const engine::LetGo& c) {
     return fmt::format("node {} may end", c.node.value);
+  }
+  std::string operator()(const engine::Adopt& c) {
+    return fmt::format("share {} at {} has what was kept of dataset {}", c.share.value,
+                       name(c.place), c.dataset.value);
   }
 };
 

@@ -263,9 +263,13 @@ class HostileEvents : private HostileValues {
 
   void node_event() {
     const auto node = id<NodeId>(kNodes);
-    switch (random_.below(6)) {
+    switch (random_.below(7)) {
       case 0:
         return send(engine::NodeQuiesced{node});
+      case 2:
+        return send(engine::SamplesKept{node, id<DatasetId>(kDatasets),
+                                        static_cast<std::uint8_t>(noise() ? below(256) : below(3)),
+                                        samples(20)});
       case 1:
         return send(engine::NodeLost{node});
       default:

@@ -121,6 +121,9 @@ class SmallWorld {
   std::uint64_t repeats() const { return repeats_; }
   // Of samples that were kept, in whatever form.
   std::uint64_t samples_dropped() const { return samples_dropped_; }
+  // From the store.
+  std::uint64_t samples_read() const { return samples_read_; }
+  std::uint64_t adoptions() const { return adoptions_; }
   std::uint64_t operations_most() const { return operations_most_; }
 
  private:
@@ -194,8 +197,11 @@ class SmallWorld {
     }
   }
   void carry_out(const engine::Refuse&) { ++refusals_; }
+  void carry_out(const engine::Adopt&) { ++adoptions_; }
   void carry_out(const engine::Read& command) {
     ++moves_;
+    if (command.from.tier == Tier::store)
+      samples_read_ += command.samples.empty() ? command.lineage.samples : command.samples.size();
     later(engine::ReadDone{command.request, {}, {}});
   }
   void carry_out(const engine::Prepare& command) {
@@ -363,6 +369,8 @@ class SmallWorld {
   std::uint64_t moves_ = 0;
   std::uint64_t refusals_ = 0;
   std::uint64_t samples_dropped_ = 0;
+  std::uint64_t samples_read_ = 0;
+  std::uint64_t adoptions_ = 0;
   std::uint64_t steps_ = 0;
   std::uint64_t operations_most_ = 0;
   std::uint32_t finished_ = 0;

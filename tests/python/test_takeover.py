@@ -6,8 +6,9 @@ import time
 import unittest
 
 from support import status, wait_until
-from test_cluster import ClusterFolder, Job, free_port
+from test_cluster import ROWS, WIDTH, ClusterFolder, Job, free_port
 
+STORED = ROWS * WIDTH * 8
 COORDINATES = re.compile(r"this node coordinates the cluster of \S+: term (\d+)")
 
 
@@ -107,6 +108,36 @@ class TakenOver(Candidates):
         second = self.coordinator(after=1)
         self.assertLess(time.monotonic() - ended, 30)
         self.check_epochs(Job(second).result(), 1)
+
+    def read(self, node):
+        time.sleep(1.5)  # agents report every second
+        now = status(node.socket)
+        return sum(one["read_bytes"] for one in [now, *now["nodes"]])
+
+    def test_what_the_other_nodes_keep_is_not_read_again(self):
+        for seed, node in enumerate(self.candidates):
+            self.check_epochs(Job(node, shuffle_seed=seed).result())
+        self.assertLess(self.read(self.first), 1.02 * STORED)
+        lost = status(self.first.socket)["item_bytes"]
+        self.assertLess(lost, 0.6 * STORED)
+        self.first.end()
+        second = self.coordinator(after=1)
+        self.wait_for_agents(second, 1)
+        for seed, node in enumerate(self.others(self.first)):
+            self.check_epochs(Job(node, epochs=2, shuffle_seed=10 + seed).result(), 2)
+        self.assertLess(self.read(second), lost + 0.02 * STORED)
+
+    def test_jobs_that_go_on_read_only_what_was_lost(self):
+        jobs = [Job(node, epochs=4, pause=0.002, shuffle_seed=seed)
+                for seed, node in enumerate(self.others(self.first))]
+        self.check_epochs(Job(self.first, shuffle_seed=7).result())
+        self.assertLess(self.read(self.first), 1.02 * STORED)
+        lost = status(self.first.socket)["item_bytes"]
+        self.first.end()
+        second = self.coordinator(after=1)
+        for job in jobs:
+            self.check_epochs(job.result(), 4)
+        self.assertLess(self.read(second), lost + 0.02 * STORED)
 
     def test_all_are_killed_and_come_back(self):
         jobs = [Job(node, epochs=3, pause=0.003) for node in self.candidates]

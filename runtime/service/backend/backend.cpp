@@ -1,16 +1,17 @@
 #include "runtime/service/backend/backend.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace batchflow::service {
 
-Backend::Backend(const Options& options, MemoryBudget& budget, Datasets& datasets, Inbox& inbox,
+Backend::Backend(const Options& options, CacheMemory& memory, Datasets& datasets, Inbox& inbox,
                  JobCommands& jobs, StallBook& stalls, Post post)
     : jobs_(jobs),
       troubles_(options.say),
-      context_{options.node, datasets,        inbox,       stalls,       troubles_,
-               budget,       std::move(post), options.say, options.peers},
-      kept_(context_),
+      context_{options.node,  datasets,        inbox,       stalls,       troubles_,
+               memory.budget, std::move(post), options.say, options.peers},
+      kept_(context_, memory.items),
       slots_(context_, kept_, [this](std::uint64_t slab) { jobs_.slab_gone(slab); }),
       spill_(context_, options.spill),
       wait_(context_),
@@ -31,6 +32,23 @@ void Backend::carry_out(std::span<const engine::Command> commands) {
   // A job has unmapped a slab, or something that was kept is gone.
   if (budget.needed() < needed_before_) retry_waiting();
   needed_before_ = budget.needed();
+}
+
+std::vector<engine::SamplesKept> Backend::kept_before(DatasetId dataset,
+                                                      std::vector<SampleId>& samples) const {
+  samples = kept_.kept_before(dataset);
+  const std::uint8_t shift = context_.datasets.dataset(dataset).bundle_shift;
+  std::vector<engine::SamplesKept> events;
+  for (std::span<const SampleId> left(samples); !left.empty();) {
+    const auto some = left.first(std::min(left.size(), engine::kSamplesKeptMost));
+    events.push_back({context_.node, dataset, shift, some});
+    left = left.subspan(some.size());
+  }
+  return events;
+}
+
+void Backend::on(const engine::Adopt& command) {
+  if (context_.datasets.knows(command.dataset)) kept_.adopt(command.dataset, command.share);
 }
 
 std::optional<Backend::BlockView> Backend::block(ShareId share, SlotId slot) const {

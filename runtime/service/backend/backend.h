@@ -19,6 +19,7 @@
 #include "core/order/order.h"
 #include "runtime/service/backend/backend_context.h"
 #include "runtime/service/backend/block_slots.h"
+#include "runtime/service/backend/cache_memory.h"
 #include "runtime/service/backend/gatherings.h"
 #include "runtime/service/backend/kept_samples.h"
 #include "runtime/service/backend/memory_wait.h"
@@ -78,9 +79,9 @@ class Backend {
     Say say;                 // what people should know of
     Peers* peers = nullptr;  // null: there are no other nodes
   };
-  // `budget` is for blocks, batches and kept samples, and for the rings of ranks. Throws
+  // `memory` is for blocks, batches and kept samples, and for the rings of ranks. Throws
   // ConfigError when the spill file cannot be made.
-  Backend(const Options& options, MemoryBudget& budget, Datasets& datasets, Inbox& inbox,
+  Backend(const Options& options, CacheMemory& memory, Datasets& datasets, Inbox& inbox,
           JobCommands& jobs, StallBook& stalls, Post post);
   Backend(const Backend&) = delete;
 
@@ -124,6 +125,12 @@ class Backend {
   // Ends the processes of steps that are given up, soon.
   void end_steps() { preparations_.end_steps(); }
 
+  // At the end: see cache_memory.h.
+  void put_aside() { kept_.put_aside(); }
+  // Events that say what was put aside of the dataset. Their lists are those of `samples`.
+  std::vector<engine::SamplesKept> kept_before(DatasetId dataset,
+                                               std::vector<SampleId>& samples) const;
+
   BackendCounters counters() const;
   std::vector<CacheShare> cache() const;
   const KeptSamples& kept() const { return kept_; }
@@ -157,6 +164,7 @@ class Backend {
   void on(const engine::SetWorkers& command) { preparations_.set_workers(command.workers); }
   void on(const engine::SetTimer& command) { timers_.emplace(command.at, command.timer); }
   void on(const engine::LetGo&) {}  // of other nodes
+  void on(const engine::Adopt& command);
 
   JobCommands& jobs_;
   Troubles troubles_;

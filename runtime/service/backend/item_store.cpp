@@ -83,12 +83,13 @@ ItemStore::ItemStore(MemoryBudget& budget) : budget_(budget) {
   madvise(mapped_, mapped_bytes_, MADV_NOHUGEPAGE);
   madvise(mapped_, mapped_bytes_, MADV_DONTFORK);
   free_ = storage::FreePages(addresses_ / kPage);
-  budget_.set_reclaim([this] { return give_back_spare(); });
+  budget_.set_reclaim([this] { return give_back_spare() || drop_aside(); });
 }
 
 ItemStore::~ItemStore() {
   budget_.set_reclaim(nullptr);
   tables_.clear();
+  aside_.clear();
   munmap(mapped_, mapped_bytes_);
 }
 
@@ -321,6 +322,69 @@ void ItemStore::drop_all(ShareId share) {
   Table gone;
   const std::lock_guard lock(mutex_);
   if (auto found = tables_.extract(share.value)) gone = std::move(found.mapped());
+}
+
+// ----------------------------------------------------------------------- from before an engine
+// ----
+
+void ItemStore::put_aside(ShareId share, Aside what) {
+  Table gone;
+  const std::lock_guard lock(mutex_);
+  auto found = tables_.extract(share.value);
+  if (found) gone = merge(std::move(found.mapped()), aside_[what]);
+}
+
+std::vector<ItemId> ItemStore::aside(Aside what) const {
+  std::vector<ItemId> all;
+  const std::lock_guard lock(mutex_);
+  const auto found = aside_.find(what);
+  if (found == aside_.end()) return all;
+  const Table& table = found->second;
+  for (std::size_t item = 0; item < table.pieces.size() * kPiece; ++item) {
+    const ItemId id(static_cast<std::uint32_t>(item));
+    if (table.find(id)) all.push_back(id);
+  }
+  return all;
+}
+
+void ItemStore::adopt(Aside what, ShareId share) {
+  Table gone;
+  const std::lock_guard lock(mutex_);
+  auto found = aside_.extract(what);
+  if (found) gone = merge(std::move(found.mapped()), tables_[share.value]);
+}
+
+void ItemStore::drop_shares() {
+  std::unordered_map<std::uint32_t, Table> gone;  // freed outside of the lock
+  const std::lock_guard lock(mutex_);
+  gone.swap(tables_);
+}
+
+bool ItemStore::drop_aside() {
+  std::map<Aside, Table> gone;  // freed outside of the lock
+  const std::lock_guard lock(mutex_);
+  gone.swap(aside_);
+  return !gone.empty();
+}
+
+// Moves what `to` has not got. Answers the rest, to be freed outside of the lock.
+ItemStore::Table ItemStore::merge(Table from, Table& to) {
+  if (to.pieces.size() < from.pieces.size()) to.pieces.resize(from.pieces.size());
+  for (std::size_t piece = 0; piece < from.pieces.size(); ++piece) {
+    if (!from.pieces[piece]) continue;
+    if (!to.pieces[piece]) to.pieces[piece] = std::make_unique<Piece>();
+    for (std::size_t i = 0; i < kPiece; ++i) {
+      Item& item = from.pieces[piece]->items[i];
+      Item& place = to.pieces[piece]->items[i];
+      if (!item || place) continue;
+      ++to.pieces[piece]->used;
+      ++to.sum.items;
+      to.sum.bytes += item->pages() * kPage;
+      place = std::move(item);
+    }
+    if (to.pieces[piece]->used == 0) to.pieces[piece].reset();
+  }
+  return from;
 }
 
 Bytes ItemStore::drop_some(ShareId share, Bytes least) {

@@ -72,6 +72,19 @@ class ItemStore {
   // Drops items of the share until they have taken at least `least` bytes; answers how many they
   // took.
   Bytes drop_some(ShareId share, Bytes least);
+  // What is kept of a dataset version while no engine knows of it: items, or bundles of 1 << shift.
+  // It goes when memory is needed.
+  struct Aside {
+    Digest version = 0;
+    std::uint8_t bundle_shift = 0;
+    auto operator<=>(const Aside&) const = default;
+  };
+  void put_aside(ShareId share, Aside what);
+  std::vector<ItemId> aside(Aside what) const;
+  // The share has it from now on, beside what the share has already.
+  void adopt(Aside what, ShareId share);
+  // All but what was put aside.
+  void drop_shares();
   Bytes bytes() const;  // that they take, also those that were dropped and are still held
   struct Sum {
     std::uint64_t items = 0;  // that can be found
@@ -119,6 +132,8 @@ class ItemStore {
   // Gives pages of whole regions back that are in no item. True: there were some.
   bool give_back_spare();
   void release(const Kept& kept);
+  bool drop_aside();
+  static Table merge(Table from, Table& to);
   // Answers what was there.
   Item take(Table& table, ItemId item);
 
@@ -132,6 +147,7 @@ class ItemStore {
   storage::HugePages huge_pages_;
   Regions regions_;                                  // in which there is anything
   std::unordered_map<std::uint32_t, Table> tables_;  // by share
+  std::map<Aside, Table> aside_;
   Bytes bytes_ = 0;
 };
 

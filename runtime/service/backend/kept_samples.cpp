@@ -25,6 +25,35 @@ std::vector<ShareId> KeptSamples::shares_of(DatasetId dataset, Digest prefix) co
   return shares == shares_.end() ? std::vector<ShareId>() : shares->second;
 }
 
+ItemStore::Aside KeptSamples::aside(DatasetId dataset) const {
+  const ServedDataset& served = context_.datasets.dataset(dataset);
+  return {served.index->version(), served.bundle_shift};
+}
+
+void KeptSamples::put_aside() {
+  for (const auto& [what, shares] : shares_) {
+    const DatasetId dataset(what.first);
+    if (what.second != 0 || !context_.datasets.knows(dataset)) continue;
+    for (const ShareId share : shares) items_.put_aside(share, aside(dataset));
+  }
+  items_.drop_shares();
+  shares_.clear();
+  decoded_.clear();
+}
+
+std::vector<SampleId> KeptSamples::kept_before(DatasetId dataset) const {
+  std::vector<SampleId> all;
+  const ItemStore::Aside what = aside(dataset);
+  for (const ItemId item : items_.aside(what))
+    all.emplace_back(std::uint64_t{item.value} << what.bundle_shift);
+  return all;
+}
+
+void KeptSamples::adopt(DatasetId dataset, ShareId share) {
+  open(dataset, 0, share);
+  items_.adopt(aside(dataset), share);
+}
+
 void KeptSamples::put(ShareId share, ItemId item,
                       std::span<const std::span<const std::byte>> parts) {
   make_room_(ItemStore::needed_for(parts));

@@ -28,12 +28,18 @@ class KeptSamples {
   // pipelines leaves them.
   using Shares = std::map<std::pair<std::uint32_t, Digest>, std::vector<ShareId>>;
 
-  explicit KeptSamples(const BackendContext& context) : context_(context), items_(context.budget) {}
+  KeptSamples(const BackendContext& context, ItemStore& items) : context_(context), items_(items) {}
 
   // `share` keeps samples of the dataset from here on.
   void open(DatasetId dataset, Digest prefix, ShareId share);
   void open_decoded(DatasetId dataset, Digest prefix, ShareId share);
   std::vector<ShareId> shares_of(DatasetId dataset, Digest prefix) const;
+  // What is as it is stored stays for the next engine. Nothing else is kept any more.
+  void put_aside();
+  // What is there of the dataset from before this engine.
+  std::vector<SampleId> kept_before(DatasetId dataset) const;
+  // It is in this share from now on.
+  void adopt(DatasetId dataset, ShareId share);
   const Shares& shares() const { return shares_; }
 
   // `make_room` gives back what else is free, and is called before an item is put in parts.
@@ -65,6 +71,7 @@ class KeptSamples {
     DatasetId dataset;
     Bytes counted = 0;  // for a sample by the engine, as far as it was told; 0: never
   };
+  ItemStore::Aside aside(DatasetId dataset) const;
   static std::uint64_t key(DatasetId dataset, SampleId sample) {
     return std::uint64_t{dataset.value} << 32 | sample.value;
   }
@@ -72,7 +79,7 @@ class KeptSamples {
   const BackendContext& context_;
   std::function<void(Bytes)> make_room_ = [](Bytes) {};
   Counters counters_;
-  ItemStore items_;
+  ItemStore& items_;
   Shares shares_;
   std::map<std::uint32_t, DecodedShare> decoded_;         // by share
   std::unordered_set<std::uint64_t> fresh_;               // samples read and not used yet

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "runtime/service/backend/cache_memory.h"
 #include "runtime/service/cluster/agent_session.h"
 #include "runtime/service/cluster/agent_state.h"
 #include "runtime/service/log/service_log.h"
@@ -45,8 +46,10 @@ sigset_t ending_signals() {
 
 AgentOutcome run_agent(NodeConfig config, const FindCoordinator& find,
                        const ListeningSocket& listening,
-                       const std::function<void(const std::string&)>& write) {
+                       const std::function<void(const std::string&)>& write,
+                       std::shared_ptr<CacheMemory>& memory) {
   settle(config);
+  if (!memory) memory = std::make_shared<CacheMemory>(cache_bytes(config));
   ServiceLog log(config.log);
   log.write_to(write);
   std::filesystem::create_directories(config.state / "indices");
@@ -60,12 +63,15 @@ AgentOutcome run_agent(NodeConfig config, const FindCoordinator& find,
                           listening.socket(),
                           signals.descriptor(),
                           state,
+                          *memory,
                           std::chrono::steady_clock::now()};
   AgentOutcome outcome;
   std::string refusal;
   while (outcome.signal == 0 && !outcome.is_here && refusal.empty()) {
     AgentSession session(host);
+    const std::size_t others = outcome.others;
     outcome = session.run();
+    outcome.others = session.others().value_or(others);
     refusal = session.refusal();
     host.is_first = false;
   }
@@ -76,12 +82,13 @@ AgentOutcome run_agent(NodeConfig config, const FindCoordinator& find,
 int run_agent(const NodeConfig& config, const std::function<void(const std::string&)>& write) {
   const ListeningSocket listening(config.socket);
   std::vector<std::string> addresses = split_addresses(config.cluster.join);
+  std::shared_ptr<CacheMemory> memory;
   return run_agent(
              config,
              [addresses, next = std::size_t{0}]() mutable {
                return FoundCoordinator{addresses[next++ % addresses.size()], {}, false};
              },
-             listening, write)
+             listening, write, memory)
       .signal;
 }
 

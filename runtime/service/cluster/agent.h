@@ -2,19 +2,24 @@
 // over what the coordinator's engine commands for its node. Jobs join it as they join any service,
 // and map its memory; their messages and records go on to the coordinator.
 //
-// When it loses its coordinator it lets its jobs go, forgets all it keeps, and looks for the
-// coordinator, or the next one, again.
+// When it loses its coordinator it lets its jobs go, and looks for the coordinator, or the next one,
+// again. What it keeps of datasets as they are stored stays, and it tells the coordinator that it
+// finds; all else it forgets.
 #pragma once
 
 #include <signal.h>
 
+#include <cstddef>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "runtime/service/control/node_config.h"
 #include "runtime/service/node_sockets.h"
 
 namespace batchflow::service {
+
+struct CacheMemory;
 
 // The signals that end a node.
 sigset_t ending_signals();
@@ -28,15 +33,18 @@ struct FoundCoordinator {
 using FindCoordinator = std::function<FoundCoordinator()>;  // called on any thread
 
 struct AgentOutcome {
-  int signal = 0;        // that ended it
-  bool is_here = false;  // as FoundCoordinator says
+  int signal = 0;          // that ended it
+  bool is_here = false;    // as FoundCoordinator says
+  std::size_t others = 0;  // agents beside this one, of the last coordinator
 };
 
-// Serves the jobs that come at `listening` until a signal ends it, or it is to coordinate. Throws
-// ConfigError, also for what its coordinator refuses.
+// `memory` is what this process keeps; null: it begins. Serves the jobs that come at `listening`
+// until a signal ends it, or it is to coordinate. Throws ConfigError, also for what its coordinator
+// refuses.
 AgentOutcome run_agent(NodeConfig config, const FindCoordinator& find,
                        const ListeningSocket& listening,
-                       const std::function<void(const std::string& line)>& write);
+                       const std::function<void(const std::string& line)>& write,
+                       std::shared_ptr<CacheMemory>& memory);
 // The same, with a coordinator at one of the addresses of `join`. Answers the signal.
 int run_agent(const NodeConfig& config, const std::function<void(const std::string& line)>& write);
 

@@ -75,6 +75,7 @@ void AgentDatasets::opened(const DatasetMessage& wanted, const std::vector<Opene
   for (const PipelineMessage& one : std::exchange(early_, {})) add(one);
   host_.log.say(fmt::format("dataset {}: {} samples, version {:016x}", wanted.name,
                             made->index->samples(), wanted.version));
+  host_.opened(wanted.id);
   answer_opened(wanted.id, {});
 }
 

@@ -31,7 +31,8 @@ class AgentDatasets {
     Post post;
     // Processes of steps take memory of the cache, or have given it back.
     std::function<void(const NodeConfig& config)> memory_changed;
-    std::function<bool(PipelineId)> uses;  // whether something uses it now
+    std::function<bool(PipelineId)> uses;   // whether something uses it now
+    std::function<void(DatasetId)> opened;  // before the coordinator hears of it
   };
   AgentDatasets(const NodeConfig& config, Host host);
   ~AgentDatasets();

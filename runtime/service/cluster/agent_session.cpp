@@ -29,9 +29,10 @@ AgentSession::AgentSession(const Host& host)
     : host_(host),
       acceptor_(loop_, dup(host.listening.get())),
       signals_(loop_, dup(host.signals.get())),
-      memory_(cache_bytes(host.config)),
       users_(host.config.quotas),
-      entrance_(std::in_place, host.config) {}
+      entrance_(std::in_place, host.config) {
+  memory_.set_most(cache_bytes(config_));
+}
 
 std::string AgentSession::host_of_coordinator() const {
   remote::RemoteAddress address;
@@ -51,7 +52,9 @@ AgentSession::~AgentSession() {
   entrance_.reset();
   if (link_) link_->close();
   if (keeper_.joinable()) keeper_.join();
+  if (backend_) backend_->put_aside();
   backend_.reset();
+  host_.memory.items.drop_shares();  // what workers have kept since
   peers_.reset();
 }
 
@@ -263,7 +266,10 @@ void AgentSession::begin(Joined joined) {
                                      backend_->end_steps();
                                      inbox_.add(engine::CapacityChanged{own, engine_bytes(config)});
                                    },
-                                   [this](PipelineId one) { return backend_->is_at(one); }});
+                                   [this](PipelineId one) { return backend_->is_at(one); },
+                                   [this, takes = joined.takes_kept](DatasetId one) {
+                                     if (takes) report_kept(one);
+                                   }});
   ranks_ = std::make_unique<AgentRanks>(datasets_->all(), *link_);
   Backend::Options options;
   options.node = joined.node;
@@ -273,8 +279,8 @@ void AgentSession::begin(Joined joined) {
   options.say = [this](const LogLine& line) { log_.say(line); };
   options.peers = peers_.get();
   if (joined.takes_drive) options.spill = config_.spill;
-  backend_ = std::make_unique<Backend>(options, memory_, datasets_->all(), inbox_, *ranks_, stalls_,
-                                       posting);
+  backend_ = std::make_unique<Backend>(options, host_.memory, datasets_->all(), inbox_, *ranks_,
+                                       stalls_, posting);
   ranks_->set_backend(*backend_);
   entrance_->open(*backend_, posting);
   log_.say(fmt::format("joined {} as node {} '{}', with {} workers and {} MiB", coordinator_,
@@ -290,6 +296,17 @@ void AgentSession::begin(Joined joined) {
     const std::string problem = link_->problem();
     asio::post(loop_, [this, problem] { lost(problem); });
   });
+}
+
+// What is kept here from before this coordinator. It hears of it before it has this node work.
+void AgentSession::report_kept(DatasetId dataset) {
+  std::vector<SampleId> samples;
+  for (const engine::SamplesKept& kept : backend_->kept_before(dataset, samples)) {
+    const engine::Event event(kept);
+    std::vector<std::byte> bytes;
+    log::EventEncoder().step(Instant{}, {&event, 1}, bytes);
+    link_->write(RemoteKind::payload, bytes);
+  }
 }
 
 // The drive is a place of the coordinator's engine, as this node's memory is.
@@ -359,6 +376,10 @@ void AgentSession::take_message(const NodeMessage& message) {
   if (message.type() == "rank") return ranks_->take(message.rank());
   if (message.type() == "peer") {
     const std::string address = message.text("address");
+    if (message.node() != NodeId(0)) {
+      other_agents_.insert(message.node().value);
+      if (address.empty()) other_agents_.erase(message.node().value);
+    }
     if (address.empty()) return peers_->remove(message.node());
     return peers_->set(message.node(), with_host(address, host_of_coordinator()));
   }
@@ -396,6 +417,7 @@ bool AgentSession::can_carry_out(const engine::Command& command) {
   }
   return std::holds_alternative<engine::Transfer>(command) ||
          std::holds_alternative<engine::Drop>(command) ||
+         std::holds_alternative<engine::Adopt>(command) ||
          std::holds_alternative<engine::Cancel>(command) ||
          std::holds_alternative<engine::Release>(command) ||
          std::holds_alternative<engine::SetWorkers>(command);

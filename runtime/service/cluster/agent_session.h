@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,6 +46,7 @@ class AgentSession final : public ConnectionHost {
     const protocol::Descriptor& listening;
     const protocol::Descriptor& signals;  // a signalfd
     AgentState& state;
+    CacheMemory& memory;
     std::chrono::steady_clock::time_point began;  // the agent
     bool is_first = true;                         // session
   };
@@ -55,6 +57,10 @@ class AgentSession final : public ConnectionHost {
   AgentOutcome run();
   // Why the coordinator refused this agent, if it did.
   const std::string& refusal() const { return refusal_; }
+  // How many other agents the coordinator had; nothing: this one has not joined it.
+  std::optional<std::size_t> others() const {
+    return link_ ? std::optional(other_agents_.size()) : std::nullopt;
+  }
 
   bool on_frame(Connection& connection, std::string_view frame,
                 std::vector<protocol::Descriptor> descriptors, std::string& problem) override;
@@ -79,6 +85,7 @@ class AgentSession final : public ConnectionHost {
   void look_for_coordinator();
   void set_joining(remote::TcpChannel* channel);
   void begin(Joined joined);
+  void report_kept(DatasetId dataset);
   void offer_drive(const Joined& joined);
   void serve(const TermName& term);
   void lost(const std::string& why);
@@ -107,9 +114,10 @@ class AgentSession final : public ConnectionHost {
   bool step_due_ = false;    // it was posted, and has not begun
   bool rest_due_ = false;    // a timer will write it
   std::string refusal_;
+  std::set<std::uint32_t> other_agents_;  // by node
   Inbox inbox_, stepping_;
   StallBook stalls_{[this] { return now(); }};
-  MemoryBudget memory_;
+  MemoryBudget& memory_ = host_.memory.budget;
   Users users_;  // at this node's socket
   std::map<const Connection*, std::shared_ptr<Connection>> connections_;
   log::CommandDecoder decoder_;

@@ -8,6 +8,7 @@
 
 #include "core/base/config_value.h"
 #include "fmt/format.h"
+#include "runtime/service/backend/cache_memory.h"
 #include "runtime/service/cluster/agent.h"
 #include "runtime/service/cluster/terms.h"
 
@@ -46,15 +47,16 @@ int run_candidate(const NodeConfig& config, const Service::Reread& reread,
   const auto listening = std::make_shared<ListeningSocket>(config.socket);
   // A node that may be cut off leaves the next term to others for a while.
   TermWatch::Clock::time_point from{};
+  std::shared_ptr<CacheMemory> memory;
   for (;;) {
     TermWatch watch(folder, config.cluster.name, config.cluster.lost_after, from);
     Term mine;
     mine.holder = config.cluster.name;
     const AgentOutcome outcome = run_agent(
-        config, [&] { return look(watch, mine.number); }, *listening, write);
+        config, [&] { return look(watch, mine.number); }, *listening, write, memory);
     if (!outcome.is_here) return outcome.signal;
     auto term = std::make_unique<HeldTerm>(folder, mine, config.cluster.lost_after);
-    Service service(config, reread, std::move(term), listening);
+    Service service(config, reread, std::move(term), listening, {memory, outcome.others});
     write(fmt::format("this node coordinates the cluster of {}: term {}",
                       config.cluster.log.string(), mine.number));
     pthread_sigmask(SIG_UNBLOCK, &ending, nullptr);

@@ -219,6 +219,7 @@ void Cluster::begin_if_ready(Agent& agent) {
   host_.inbox.add(engine::CapacityChanged{{agent.node, Tier::dram, 0}, agent.greeting.memory});
   if (agent.drive > 0)
     host_.inbox.add(engine::CapacityChanged{{agent.node, Tier::nvme, 0}, agent.drive});
+  pass_on_kept(agent);
   host_.say(fmt::format("node {} '{}' has joined", agent.node.value, agent.greeting.name));
 }
 
@@ -426,6 +427,23 @@ void Cluster::take_capacity(Agent& agent, const engine::CapacityChanged& change)
   if (agent.ready) host_.inbox.add(change);
 }
 
+void Cluster::take_kept(Agent& agent, const engine::SamplesKept& kept) {
+  constexpr std::size_t kKeptMost = 1 << 16;  // events
+  if (kept.node != agent.node || !host_.datasets.knows(kept.dataset) ||
+      agent.kept.size() == kKeptMost)
+    throw MessageError("samples that it cannot have kept");
+  agent.kept.emplace_back(kept, std::vector<SampleId>(kept.samples.begin(), kept.samples.end()));
+  agent.kept.back().first.samples = {};
+  if (agent.ready) pass_on_kept(agent);
+}
+
+void Cluster::pass_on_kept(Agent& agent) {
+  for (auto& [kept, samples] : std::exchange(agent.kept, {})) {
+    kept.samples = host_.inbox.keep(std::move(samples));
+    host_.inbox.add(kept);
+  }
+}
+
 void Cluster::take_events(Agent& agent, std::span<const std::byte> bytes) {
   const auto step = agent.events.step(bytes);
   if (!step) throw MessageError("events that cannot be read");
@@ -445,6 +463,8 @@ void Cluster::take_events(Agent& agent, std::span<const std::byte> bytes) {
       take_capacity(agent, *change);
     } else if (const auto* measured = std::get_if<engine::DecodedMeasured>(&event)) {
       host_.inbox.add(*measured);
+    } else if (const auto* kept = std::get_if<engine::SamplesKept>(&event)) {
+      take_kept(agent, *kept);
     } else {
       throw MessageError("an event that is none of a node's");
     }
@@ -487,6 +507,11 @@ void Cluster::carry_out(std::span<const engine::Command> commands, Backend& back
     list.clear();
   }
   backend.carry_out(here_);
+}
+
+std::size_t Cluster::ready() const {
+  return static_cast<std::size_t>(std::count_if(agents_.begin(), agents_.end(),
+                                                [](const auto& one) { return one.second->ready; }));
 }
 
 std::vector<NodeStatus> Cluster::status() const {

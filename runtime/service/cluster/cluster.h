@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/engine/event.h"
@@ -79,6 +80,7 @@ class Cluster {
   void unreachable(NodeId from, NodeId node, const std::string& problem);
 
   std::vector<NodeStatus> status() const;
+  std::size_t ready() const;  // agents
   // To ranks on other nodes.
   struct Delivered {
     std::uint64_t batches = 0;
@@ -100,6 +102,8 @@ class Cluster {
     std::map<std::uint32_t, std::shared_ptr<NodeRank>> ranks;
     log::EventDecoder events;
     NodeCounters counters;
+    // Of an agent that is not ready yet: what it keeps from before, by dataset and bundle shift.
+    std::vector<std::pair<engine::SamplesKept, std::vector<SampleId>>> kept;
   };
   struct Waiting {
     ServedId what;
@@ -120,6 +124,8 @@ class Cluster {
   void take_rank(Agent& agent, const RankMessage& message);
   void take_events(Agent& agent, std::span<const std::byte> bytes);
   void take_capacity(Agent& agent, const engine::CapacityChanged& change);
+  void take_kept(Agent& agent, const engine::SamplesKept& kept);
+  void pass_on_kept(Agent& agent);
   void take_record(Agent& agent, std::span<const std::byte> bytes);
   template <class Done>
   void take_done(const Agent& agent, Done done);

@@ -14,6 +14,7 @@ NodeId CommandRoutes::node_of(const engine::Command& command) const {
     NodeId operator()(const engine::Drop& one) const { return one.place.node; }
     NodeId operator()(const engine::SetWorkers& one) const { return one.node; }
     NodeId operator()(const engine::LetGo& one) const { return one.node; }
+    NodeId operator()(const engine::Adopt& one) const { return one.place.node; }
     NodeId operator()(const engine::Cancel& one) const { return of(one.request); }
     NodeId operator()(const engine::Release& one) const { return of(one.request); }
     NodeId operator()(const engine::Admit&) const { return NodeId(0); }

@@ -192,6 +192,7 @@ std::string encode_welcome(NodeId node, const TermName& term, const std::string&
                {"term", term.number},
                {"version", BATCHFLOW_VERSION},
                {"takes_drive", true},
+               {"takes_kept", true},
                {"page", page}});
 }
 

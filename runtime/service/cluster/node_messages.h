@@ -5,12 +5,11 @@
 // and says what the rank's ring has brought, or is to bring. All of one direction come in order.
 //
 //   agent        agent {AgentGreeting}                   once a token was shown
-//   coordinator  welcome {node, cluster, term, version, takes_drive, page} | refused {why, message}
-//   coordinator  limits {of_all, of_some}               of users, now and when they change
-//   coordinator  peer {node, address} | peer_gone {node}
-//   coordinator  dataset {DatasetMessage}                the agent opens the same, under this id
-//   agent        opened {dataset, problem}               empty: it is the same
-//   coordinator  pipeline {PipelineMessage}
+//   coordinator  welcome {node, cluster, term, version, takes_drive, takes_kept, page} | refused
+//   {why, message} coordinator  limits {of_all, of_some}               of users, now and when they
+//   change coordinator  peer {node, address} | peer_gone {node} coordinator  dataset
+//   {DatasetMessage}                the agent opens the same, under this id agent        opened
+//   {dataset, problem}               empty: it is the same coordinator  pipeline {PipelineMessage}
 //   agent        set_up {pipeline, problem}              if it has steps of users, or cannot be
 //                                                        compiled; empty: it is set up
 //   coordinator  pipeline_gone {pipeline}                no job uses it any more
