@@ -2,9 +2,9 @@
 // over what the coordinator's engine commands for its node. Jobs join it as they join any service,
 // and map its memory; their messages and records go on to the coordinator.
 //
-// When it loses its coordinator it lets its jobs go, and looks for the coordinator, or the next one,
-// again. What it keeps of datasets as they are stored stays, and it tells the coordinator that it
-// finds; all else it forgets.
+// When it loses its coordinator it lets its jobs go, and looks for the coordinator, or the next
+// one, again. What it keeps of datasets as they are stored stays, and it tells the coordinator that
+// it finds; all else it forgets.
 #pragma once
 
 #include <signal.h>
