@@ -75,6 +75,46 @@ TEST_CASE("of one share some are dropped until they have taken so much, and othe
   CHECK(store.bytes() == 10 * 8192);
 }
 
+TEST_CASE(
+    "what is put aside comes into another share, beside what that has, and nothing else stays") {
+  service::MemoryBudget budget(kMib);
+  service::ItemStore store(budget);
+  using Aside = service::ItemStore::Aside;
+  for (const std::uint32_t item : {0u, 5u, 40u}) {
+    CHECK(store.put(ShareId(1), ItemId(item), bytes_for(item, 4096)));
+    CHECK(store.put(ShareId(2), ItemId(item), bytes_for(item, 4096)));
+  }
+  store.put_aside(ShareId(1), Aside{7, 0});
+  store.put_aside(ShareId(9), Aside{7, 0});  // of a share that keeps nothing
+  store.drop_shares();
+  CHECK(store.bytes() == 3 * 4096);
+  CHECK_FALSE(store.find(ShareId(1), ItemId(5)));
+  CHECK(store.aside(Aside{7, 0}) == std::vector<ItemId>{ItemId(0), ItemId(5), ItemId(40)});
+  CHECK(store.aside(Aside{7, 2}).empty());
+  CHECK(store.put(ShareId(3), ItemId(5), bytes_for(6, 100)));
+  store.adopt(Aside{7, 0}, ShareId(3));
+  CHECK(store.aside(Aside{7, 0}).empty());
+  CHECK(holds(store.find(ShareId(3), ItemId(40)), bytes_for(40, 4096)));
+  CHECK(holds(store.find(ShareId(3), ItemId(5)), bytes_for(6, 100)));
+  CHECK(store.sum(ShareId(3)).items == 3);
+  CHECK(store.sum(ShareId(3)).bytes == 3 * 4096);
+  store.adopt(Aside{7, 0}, ShareId(3));  // nothing any more
+  store.drop_all(ShareId(3));
+  CHECK(budget.used() == 0);
+}
+
+TEST_CASE("what is put aside goes when memory is needed") {
+  service::MemoryBudget budget(kMib);
+  service::ItemStore store(budget);
+  for (std::uint32_t item = 0; item < 16; ++item)
+    CHECK(store.put(ShareId(1), ItemId(item), bytes_for(item, 40'000)));
+  store.put_aside(ShareId(1), {7, 0});
+  const service::MemoryCharge needed(budget, kMib / 2);
+  CHECK(needed);
+  CHECK(store.aside({7, 0}).empty());
+  CHECK(store.bytes() == 0);
+}
+
 TEST_CASE("no more is kept than the budget has, and what is refused is not there") {
   service::MemoryBudget budget(kMib);
   service::ItemStore store(budget);
