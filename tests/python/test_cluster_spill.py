@@ -1,6 +1,7 @@
 """A service over several nodes whose memory holds a part of the data, and whose drives hold the
 rest (--spill)."""
 
+import shutil
 import signal
 import time
 import unittest
@@ -84,6 +85,33 @@ class Spilled(Drives):
         self.assertIn("the tier shrinks to", agent.text())
         self.assertLess(self.drives()[1]["drive"], 25 << 20)
         self.assertGreater(self.drives()[1]["drive"], 0)
+
+
+class Gone(Drives):
+    ROWS, STORED = 100, 100 * Drives.WIDTH * 8
+
+    def agent_at(self, place):
+        return self.agent("a", "--spill", f"{place},64mib", spill=False, joins=False, waits=False)
+
+    def test_a_place_that_is_none_ends_an_agent_at_its_start(self):
+        agent = self.agent_at("/dev/null/drive")
+        self.assertEqual(agent.process.wait(60), 2)
+        self.assertIn("spill: /dev/null/drive", agent.text())
+
+    def test_a_drive_that_is_gone_when_the_coordinator_is_back_is_done_without(self):
+        place = self.folder / "drives"
+        place.mkdir()
+        agent = self.agent_at(place / "a")
+        self.wait_for_nodes({"a"})
+        self.assertGreater(self.drives()[1]["drive"], 0)
+        self.coordinator.end()
+        shutil.rmtree(place)
+        place.write_text("no folder any more")
+        self.coordinator.start()
+        self.wait_for_nodes({"a"})
+        self.assertIn("this agent goes on without", agent.text())
+        self.assertEqual(self.drives()[1]["drive"], 0)
+        self.check_epochs(self.job(agent, 1).result())
 
 
 class Ends(Drives):

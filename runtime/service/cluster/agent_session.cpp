@@ -279,8 +279,7 @@ void AgentSession::begin(Joined joined) {
   options.say = [this](const LogLine& line) { log_.say(line); };
   options.peers = peers_.get();
   if (joined.takes_drive) options.spill = config_.spill;
-  backend_ = std::make_unique<Backend>(options, host_.memory, datasets_->all(), inbox_, *ranks_,
-                                       stalls_, posting);
+  make_backend(options, posting);
   ranks_->set_backend(*backend_);
   entrance_->open(*backend_, posting);
   log_.say(fmt::format("joined {} as node {} '{}', with {} workers and {} MiB", coordinator_,
@@ -309,6 +308,22 @@ void AgentSession::report_kept(DatasetId dataset) {
   }
 }
 
+// A drive that has gone since the start does not end the agent.
+void AgentSession::make_backend(Backend::Options options, const Post& posting) {
+  const auto make = [&] {
+    backend_ = std::make_unique<Backend>(options, host_.memory, datasets_->all(), inbox_, *ranks_,
+                                         stalls_, posting);
+  };
+  try {
+    make();
+  } catch (const ConfigError& error) {
+    if (host_.is_first || options.spill.path.empty()) throw;
+    log_.say({fmt::format("{}; this agent goes on without", error.what()), LogLevel::warning});
+    options.spill = {};
+    make();
+  }
+}
+
 // The drive is a place of the coordinator's engine, as this node's memory is.
 void AgentSession::offer_drive(const Joined& joined) {
   if (config_.spill.path.empty()) return;
@@ -319,10 +334,11 @@ void AgentSession::offer_drive(const Joined& joined) {
               LogLevel::warning});
     return;
   }
-  const Spill& spill = *backend_->spill();
-  log_.say("spill: " + spill.description());
-  if (spill.capacity() == 0) return;
-  inbox_.add(engine::CapacityChanged{{joined.node, Tier::nvme, 0}, spill.capacity()});
+  const Spill* const spill = backend_->spill();
+  if (!spill) return;
+  log_.say("spill: " + spill->description());
+  if (spill->capacity() == 0) return;
+  inbox_.add(engine::CapacityChanged{{joined.node, Tier::nvme, 0}, spill->capacity()});
   schedule();
 }
 

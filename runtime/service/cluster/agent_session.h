@@ -85,6 +85,7 @@ class AgentSession final : public ConnectionHost {
   void look_for_coordinator();
   void set_joining(remote::TcpChannel* channel);
   void begin(Joined joined);
+  void make_backend(Backend::Options options, const Post& posting);
   void report_kept(DatasetId dataset);
   void offer_drive(const Joined& joined);
   void serve(const TermName& term);
