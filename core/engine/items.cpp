@@ -236,9 +236,10 @@ void Items::look_up_one(MakingIndex making_index, std::uint32_t at) {
   if (bundle_shift > 0 && use_brought(making_index, at, home)) return;
   if (home.encoded && use_cached(making_index, at, sample, *home.encoded, Form::encoded)) return;
   if (around_.under_way && use_under_way(making_index, at)) return;
-  if (const ItemCache* const stray = item_shares_.stray(dataset.id, sample, home.node);
-      stray != nullptr && use_cached(making_index, at, sample, *stray, Form::encoded))
-    return;
+  if (around_.placed != nullptr && around_.placed->has_strays) {
+    const ItemCache* const stray = item_shares_.stray(dataset.id, sample, home.node);
+    if (stray && use_cached(making_index, at, sample, *stray, Form::encoded)) return;
+  }
   if (bundle_shift > 0 && home.encoded && home.node != making.node && bring_bundle(home, sample) &&
       use_brought(making_index, at, home))
     return;
