@@ -80,6 +80,8 @@ class Node:
 class Job:
     def __init__(self, node, epochs=1, pause=0.0, code=JOB, **options):
         env = dict(os.environ, BATCHFLOW_SERVICE=node.socket)
+        if sanitizer := os.environ.get("BATCHFLOW_SANITIZER"):
+            env["LD_PRELOAD"] = sanitizer  # which the client library was built with
         self.process = subprocess.Popen(
             [sys.executable, "-c", code, str(epochs), str(pause), json.dumps(options)], env=env,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
