@@ -166,7 +166,8 @@ void PipelineCompiler::check_stage(config::ConfigSection& section, const Pipelin
   if (step.stage < last_stage_)
     section.refuse("step", fmt::format("'{}' cannot come after '{}'", step.name, last_),
                    "write it before; the order is decode, what changes pictures, normalise, "
-                   "random_erasing, decode_sound, cut_sound, mel_spectrogram, tokens, cast, layout, reshape, plugins");
+                   "random_erasing, decode_sound, cut_sound, mel_spectrogram, tokens, cast, "
+                   "layout, reshape, plugins");
 }
 
 void PipelineCompiler::take(config::ConfigSection& section, const PipelineStep&, std::uint32_t,

@@ -140,7 +140,8 @@ using StepKind =
     std::variant<Decode, Resize, CentreCrop, RandomResizedCrop, PadEdges, RandomCrop, Flip,
                  ColourJitter, RandomPointChange, RandomSharpness, GaussianBlur, RandomRotation,
                  RandomAffine, RandAugment, TrivialAugment, AutoAugment, RandomApply, RandomChoice,
-                 PictureByPlugin, Normalisation, RandomErasing, DecodeSound, CutSound, MelOfSound, Cast, Layout, Tokens, Reshape>;
+                 PictureByPlugin, Normalisation, RandomErasing, DecodeSound, CutSound, MelOfSound,
+                 Cast, Layout, Tokens, Reshape>;
 struct NestedStep {
   std::string_view name;
   StepKind kind;

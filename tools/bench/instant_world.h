@@ -1,5 +1,5 @@
-// An engine with one data set, and a backend that carries out all at once: what is left is the cost of
-// deciding.
+// An engine with one data set, and a backend that carries out all at once: what is left is the cost
+// of deciding.
 #pragma once
 
 #include "core/engine/engine.h"

@@ -81,7 +81,7 @@ TEST_CASE("what cannot be carried out is refused, with its place and what to wri
                             "random_rotation",
                             "random_rotation, degrees: 400",
                             "random_rotation, degrees: [3, 1]",
-                            "random_rotation, degrees: 3, interpolation: bicubic",
+                            "random_rotation, degrees: 3, interpolation: lanczos",
                             "random_affine, degrees: [1, 2, 3]",
                             "random_affine, degrees: 0, translate: [0, 2]",
                             "random_affine, degrees: 0, scale: [0, 1]",
