@@ -241,8 +241,8 @@ def _on_all_processors() -> Iterator[None]:
 
 
 def _start(folder: Path, path: Path, arguments: Optional[Arguments]) -> None:
-    command = [daemon(), "--open-datasets", "--http", "0", "--socket", str(path), "--state",
-               str(_state_folder(folder)), "--exit-when-idle",
+    command = [daemon(), "--open-datasets", "--http", os.environ.get("BATCHFLOW_HTTP", "0"),
+               "--socket", str(path), "--state", str(_state_folder(folder)), "--exit-when-idle",
                os.environ.get("BATCHFLOW_IDLE_S", "30"), "--log-file", str(folder / "embedded.log"),
                "--corrupt-ratio-allowed", "100%"]
     if arguments and arguments.cache_limit:

@@ -2,13 +2,11 @@
 
 namespace batchflow::audio {
 
-struct SoundFile::Source {};
-
 bool has_sound_files() {
   return false;
 }
 
-SoundFile::SoundFile() = default;
+SoundFile::SoundFile() : source_(nullptr, [](Source*) {}) {}
 SoundFile::~SoundFile() = default;
 
 bool SoundFile::open(std::span<const std::byte>) {

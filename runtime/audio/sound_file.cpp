@@ -4,6 +4,7 @@
 #include <sndfile.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace batchflow::audio {
@@ -11,6 +12,31 @@ namespace {
 
 constexpr int kChannelsMost = 64;
 constexpr int kRateMost = 1 << 20;
+
+std::uint32_t number_at(std::span<const std::byte> bytes, std::size_t at) {
+  std::uint32_t number = 0;
+  std::memcpy(&number, bytes.data() + at, sizeof number);
+  return number;
+}
+
+bool is_name_at(std::span<const std::byte> bytes, std::size_t at, std::string_view name) {
+  return std::memcmp(bytes.data() + at, name.data(), name.size()) == 0;
+}
+
+// Whether a RIFF wave says that it has more data than there are: the library takes what there is.
+bool is_cut_wave(std::span<const std::byte> bytes) {
+  constexpr std::size_t kHead = 8;
+  if (bytes.size() < 12 || !is_name_at(bytes, 0, "RIFF") || !is_name_at(bytes, 8, "WAVE"))
+    return false;
+  for (std::size_t at = 12; bytes.size() - at >= kHead;) {
+    const std::size_t left = bytes.size() - at - kHead;
+    const std::size_t size = number_at(bytes, at + 4);
+    if (is_name_at(bytes, at, "data")) return size > left;
+    if (size + size % 2 > left) return true;
+    at += kHead + size + size % 2;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -45,7 +71,7 @@ bool has_sound_files() {
   return true;
 }
 
-SoundFile::SoundFile() : source_(std::make_unique<Source>()) {}
+SoundFile::SoundFile() : source_(new Source, [](Source* source) { delete source; }) {}
 
 SoundFile::~SoundFile() {
   close();
@@ -79,9 +105,11 @@ bool SoundFile::open(std::span<const std::byte> bytes) {
 
 bool SoundFile::read(std::span<float> out) {
   const auto frames = static_cast<sf_count_t>(head_.frames);
-  if (sf_readf_float(source_->file, out.data(), frames) == frames) return true;
-  problem_ = "the data ends early";
-  return false;
+  if (is_cut_wave(source_->bytes) || sf_readf_float(source_->file, out.data(), frames) != frames)
+    problem_ = "the data ends early";
+  else if (!std::all_of(out.begin(), out.end(), [](float value) { return std::isfinite(value); }))
+    problem_ = "it has values that are no numbers";
+  return problem_.empty();
 }
 
 void SoundFile::close() {

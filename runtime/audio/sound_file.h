@@ -1,6 +1,7 @@
 // Encoded sound into waves: WAV, FLAC, Ogg Vorbis and Opus, and what else libsndfile reads.
 //
-// Values are from -1 to 1. A sound is also corrupt when it has fewer frames than its header says.
+// Values are from -1 to 1, but where the file has larger ones. A sound is also corrupt when it has
+// fewer frames than its header says, or values that are no numbers.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +43,7 @@ class SoundFile {
 
  private:
   struct Source;
-  std::unique_ptr<Source> source_;
+  std::unique_ptr<Source, void (*)(Source*)> source_;
   SoundHead head_;
   std::string problem_;
 };

@@ -369,7 +369,7 @@ RangeAnswer HttpStore::read(std::string_view path, std::uint64_t mark, std::uint
 std::shared_ptr<ObjectStore> open_store(std::string_view text, const StoreSettings& settings) {
   Url url;
   if (const std::string problem = parse_url(text, url); !problem.empty())
-    throw StoreError(fmt::format("{}: {}", text, problem));
+    throw StoreError(fmt::format("{}: {}", without_user(text), problem));
   return std::make_shared<HttpStore>(std::string(text), std::move(url), settings);
 }
 

@@ -116,9 +116,15 @@ void HttpStore::resolve_now() {
 
 void HttpStore::list(const Listed& listed) {
   resolve();
-  if (!only_.empty()) return listed(only_, look(only_));
-  if (is_bucket()) return list_bucket(prefix_, kPageMost, listed);
-  for (const std::string& name : names_of_http()) listed(name, look(name));
+  if (only_.empty() && is_bucket()) return list_bucket(prefix_, kPageMost, listed);
+  for (const std::string& name : only_.empty() ? names_of_http() : std::vector{only_}) {
+    const auto info = look_up(key_of(name));
+    if (!info)
+      throw StoreError(fmt::format(
+          "{}: {} is not there; write the URL of a file, or of a folder with a slash at its end",
+          text_, name));
+    listed(name, *info);
+  }
 }
 
 void HttpStore::list_bucket(const std::string& prefix, Bytes page_most, const Listed& listed) {

@@ -60,6 +60,15 @@ std::string Endpoint::host_header() const {
   return port == (tls ? 443 : 80) ? name : fmt::format("{}:{}", name, port);
 }
 
+std::string without_user(std::string_view text) {
+  const std::size_t between = text.find(kBetween);
+  const std::size_t from = between == std::string_view::npos ? 0 : between + kBetween.size();
+  const std::string_view place = text.substr(from, text.find('/', from) - from);
+  const std::size_t mark = place.rfind('@');
+  if (mark == std::string_view::npos) return std::string(text);
+  return fmt::format("{}...{}", text.substr(0, from), text.substr(from + mark));
+}
+
 std::string parse_url(std::string_view text, Url& url) {
   url = {};
   const std::size_t between = text.find(kBetween);
@@ -72,7 +81,7 @@ std::string parse_url(std::string_view text, Url& url) {
   rest.remove_prefix(std::min(rest.size(), place.size() + 1));
   if (url.scheme == "s3" || url.scheme == "gs") {
     const bool plain = !place.empty() && std::all_of(place.begin(), place.end(), is_plain);
-    if (!plain) return fmt::format("'{}' is no name of a bucket", place);
+    if (!plain) return fmt::format("'{}' is no name of a bucket", without_user(place));
     url.bucket = place;
     url.path = rest;
     return "";

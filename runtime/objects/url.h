@@ -26,6 +26,8 @@ struct Url {
   std::string path;    // decoded for s3 and gs, as given for http; without the first slash
   std::string query;   // of http, as given
 };
+// The text as it may be logged: without a user's name and password before the host.
+std::string without_user(std::string_view text);
 // Answers what is wrong; empty: nothing.
 std::string parse_url(std::string_view text, Url& url);
 

@@ -51,7 +51,8 @@ void check_head(config::ConfigSection& section) {
 
 // True if most samples have a label: then those without are damaged, or the exception.
 bool has_labels(const sources::SampleIndex& dataset) {
-  if (!dataset.classes().empty()) return true;
+  // Of tables, names of classes may be there without labels.
+  if (!dataset.classes().empty() && dataset.kind() != sources::RecordKind::value) return true;
   if (dataset.kind() == sources::RecordKind::rows) return false;
   return dataset.sums().labelled > dataset.samples() / 2;
 }

@@ -367,9 +367,14 @@ class Misbehaviour(Stores):
                 next(iter(self.loader(url)))
         server.keys.clear()
         for url, words in (("s3://bucket/nothing/", "there are no files"),
-                           (f"{server.url}/bucket/data/", "index.json")):
-            with self.subTest(url=url), self.assertRaisesRegex(Exception, words):
+                           (f"{server.url}/bucket/data/", "index.json"),
+                           (f"{server.url}/bucket/typo.tar", "typo.tar is not there; write the URL of"),
+                           ("http://me:hidden@127.0.0.1/x.tar", r"http://\.\.\.@127.*a user's name in it"),
+                           ("s3://me:hidden@bucket/x.tar", "'...@bucket' is no name of a bucket")):
+            with self.subTest(url=url), self.assertRaisesRegex(Exception, words) as raised:
                 next(iter(self.loader(url)))
+            self.assertNotIn("hidden", str(raised.exception))
+        self.assertNotIn("hidden", daemon.log.read_text())
         self.assertIsNone(daemon.process.poll())
 
 

@@ -17,6 +17,7 @@
 #include "programs/input/find_config.h"
 #include "programs/input/scenario.h"
 #include "programs/input/yaml.h"
+#include "runtime/objects/url.h"
 #include "runtime/prepare/pipeline.h"
 #include "runtime/service/datasets/dataset_splits.h"
 #include "runtime/service/http/http.h"
@@ -33,9 +34,19 @@ std::filesystem::path from_environment(const char* variable, const char* below) 
   return value && *value == '/' ? std::filesystem::path(value) / below : std::filesystem::path();
 }
 
+// What is wrong is said without a password that may be in it, before anything logs it.
+void check_url(std::string_view text) {
+  objects::Url url;
+  if (const std::string problem = objects::parse_url(text, url); !problem.empty())
+    throw ConfigError(fmt::format("{}: {}", objects::without_user(text), problem));
+}
+
 // Makes the path absolute, and removes a slash at its end.
 std::filesystem::path place_of_data(const std::string& text) {
-  if (objects::is_url(text)) return text;
+  if (objects::is_url(text)) {
+    check_url(text);
+    return text;
+  }
   const std::filesystem::path path = std::filesystem::absolute(text).lexically_normal();
   return path.has_filename() ? path : path.parent_path();
 }
@@ -200,6 +211,7 @@ NodeDataset dataset_from_argument(std::string_view text,
 }
 
 NodeDataset brought_dataset(const std::filesystem::path& path, std::string_view reading) {
+  if (objects::is_url(path.string())) check_url(path.string());
   NodeDataset dataset;
   dataset.path = path;
   dataset.name = path.string();

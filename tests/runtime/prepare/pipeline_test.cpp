@@ -445,5 +445,22 @@ TEST_CASE("every pipeline of configs/ compiles") {
   CHECK(compiled >= 6);
 }
 
+// As of a table from Hugging Face: its file names classes, and each label in it is -1.
+class Unlabelled : public FakeDataset {
+ public:
+  Unlabelled()
+      : FakeDataset(sources::RecordKind::value, {{{"x", batch::ElementType::f32, {4}, false}}},
+                    {16, 16}) {}
+  std::optional<std::int64_t> label(SampleId) const override { return std::nullopt; }
+};
+
+TEST_CASE("names of classes without labels make no field") {
+  const Unlabelled dataset;
+  CHECK(test::compile("  []\n", dataset)->spec().find("label") == nullptr);
+  const FakeDataset labelled(sources::RecordKind::value,
+                             {{{"x", batch::ElementType::f32, {4}, false}}}, {16, 16});
+  CHECK(test::compile("  []\n", labelled)->spec().find("label") != nullptr);
+}
+
 }  // namespace
 }  // namespace batchflow::test::pipeline_test

@@ -153,6 +153,12 @@ TEST_CASE("what is no sound, or another than the pipeline is for, is corrupt") {
                     "{step: cut_sound, frames: 10}]"),
              wave)
             .problem == "it has 2 channels, and the pipeline 3");
+  std::vector<std::byte> cut(wave.begin(), wave.begin() + 1044);
+  CHECK(make(*usual, cut).problem == "the data ends early");
+  std::vector<std::byte> no_number = read_file(folder() / "float.wav");
+  const float infinite = INFINITY;
+  std::memcpy(no_number.data() + no_number.size() - sizeof infinite, &infinite, sizeof infinite);
+  CHECK(make(*usual, no_number).problem == "it has values that are no numbers");
   // Two seconds of silence.
   std::vector<std::byte> longer = wave;
   longer.resize(44 + 2 * 4 * 22050);
