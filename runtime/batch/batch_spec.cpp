@@ -76,6 +76,10 @@ std::string BatchSpec::problem() const {
   for (const Field& field : fields) {
     if (field.name.empty() || field.name.size() > Field::kNameMost)
       return fmt::format("a field's name has 1 to {} bytes", Field::kNameMost);
+    // Names are texts in C, and in messages.
+    if (std::any_of(field.name.begin(), field.name.end(),
+                    [](char c) { return static_cast<unsigned char>(c) < ' '; }))
+      return "a field's name has a character that cannot be shown";
     if (find(field.name) != &field) return fmt::format("two fields are called '{}'", field.name);
     if (static_cast<std::size_t>(field.type) >= kElementTypes)
       return fmt::format("field '{}' has no known type", field.name);

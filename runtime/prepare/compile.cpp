@@ -110,7 +110,7 @@ std::unique_ptr<Pipeline> PipelineCompiler::run() {
         {std::string(sources::kLabelField), batch::ElementType::i64, {}, false});
   }
   if (const std::string problem = out_->spec_.problem(); !problem.empty())
-    section_.refuse("steps", problem, "make the samples smaller, or their names differ");
+    section_.refuse("steps", problem, "give the fields other names, or make the samples smaller");
   end_info();
   return std::move(out_);
 }

@@ -445,6 +445,18 @@ TEST_CASE("every pipeline of configs/ compiles") {
   CHECK(compiled >= 6);
 }
 
+TEST_CASE("a field's name is a text") {
+  const FakeDataset dataset(sources::RecordKind::value,
+                            {{{std::string("x\0y", 3), batch::ElementType::f32, {4}, false}}}, {16},
+                            false);
+  try {
+    test::compile("  []\n", dataset);
+    FAIL("it was taken");
+  } catch (const ConfigError& error) {
+    CHECK(std::string(error.what()).find("a character that cannot be shown") != std::string::npos);
+  }
+}
+
 // As of a table from Hugging Face: its file names classes, and each label in it is -1.
 class Unlabelled : public FakeDataset {
  public:
