@@ -16,8 +16,13 @@ foreach(kind "WEBP;libwebp;1.2.2;libwebp-dev" "TIFF;libtiff-4;4.5.0;libtiff-dev"
   if(BATCHFLOW_${name} AND BATCHFLOW_LIB${name}_FOUND)
     list(APPEND BATCHFLOW_PICTURES ${name})
     if(BATCHFLOW_PORTABLE)  # a static library does not bring what it needs
-      set_property(TARGET PkgConfig::BATCHFLOW_LIB${name} APPEND PROPERTY
-                   INTERFACE_LINK_LIBRARIES ${BATCHFLOW_LIB${name}_STATIC_LIBRARIES})
+      set(all_needed ${BATCHFLOW_LIB${name}_STATIC_LIBRARIES})
+      list(FILTER all_needed EXCLUDE REGEX "^(c|m|dl|rt|pthread)$")  # glibc
+      foreach(needed ${all_needed})
+        find_library(BATCHFLOW_STATIC_${needed} ${needed} REQUIRED)
+        set_property(TARGET PkgConfig::BATCHFLOW_LIB${name} APPEND PROPERTY
+                     INTERFACE_LINK_LIBRARIES ${BATCHFLOW_STATIC_${needed}})
+      endforeach()
     endif()
   else()
     message(STATUS "${library} ${version} was not found or is not wanted: pictures in ${name} are refused "
