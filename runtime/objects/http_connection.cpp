@@ -362,7 +362,7 @@ void HttpConnection::take(HttpAnswer& answer, const HttpRequest& request, std::s
     answer.is_whole = true;
     return;
   }
-  // A range whose length is not said before, or another than was asked for; or no range.
+  // A range of a length that is not said before, or another than was asked for; or no range.
   const Bytes most = is_range && !to.empty() && head.chunked() ? to.size() : limits.body_most;
   http::response_parser<http::string_body> body(std::move(head));
   body.body_limit(most);

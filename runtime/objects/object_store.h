@@ -64,7 +64,7 @@ class ObjectStore {
 
   // As given, without what a password may be in.
   virtual const std::string& url() const = 0;
-  // Whether the URL is one object, whose path below the URL is its name alone.
+  // Whether the URL is one object; its path below the URL is its name alone.
   virtual const std::string& only() const = 0;
   using Listed = std::function<void(std::string_view path, const ObjectInfo&)>;
   // Gives each object below the URL, in ascending order of paths, which are below the URL. Throws
