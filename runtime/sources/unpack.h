@@ -1,4 +1,4 @@
-// Files of which samples cannot be read one by one: Parquet, Arrow with compressed buffers, MDS shards
+// Files with samples that are not read singly: Parquet, Arrow with compressed buffers, MDS shards
 // that are compressed. Each is unpacked once, into a folder beside the indices, and is read there.
 //
 // Parquet and Arrow are unpacked by pyarrow, in processes that are confined: they read the one file
