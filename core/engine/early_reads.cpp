@@ -153,8 +153,7 @@ EarlyReads::Found EarlyReads::look_at_block(NodeIndex node, const Job& job, Shar
     ++cursor.sample;
     if (!may_come(node, dataset, stream, share, sample)) continue;
     const ItemId item = part.spec.item_of(sample);
-    const Bytes stored =
-        shift > 0 ? dataset.catalogue->bundle_bytes(item.value) : dataset.catalogue->bytes(sample);
+    const Bytes stored = stored_bytes(*dataset.catalogue, part.spec, item);
     const Bytes staged = staged_bytes(s_, stored);
     Access access{item, slots_for(stored, part.spec.slot_bytes)};
     if (access.slots > kItemSlotsMost) continue;

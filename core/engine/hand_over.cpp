@@ -19,10 +19,7 @@ constexpr Duration kAgainAfter = std::chrono::milliseconds(5);
 
 Slots slots_of(ItemId item, const SharePart& part, const Dataset& dataset) {
   if (part.spec.prefix != 0) return 1;
-  const SampleId first(std::uint64_t{item.value} << part.spec.bundle_shift);
-  return slots_for(part.spec.bundle_shift > 0 ? dataset.catalogue->bundle_bytes(item.value)
-                                              : dataset.catalogue->bytes(first),
-                   part.spec.slot_bytes);
+  return slots_for(stored_bytes(*dataset.catalogue, part.spec, item), part.spec.slot_bytes);
 }
 
 }  // namespace

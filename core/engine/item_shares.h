@@ -30,6 +30,12 @@ inline Slots slots_for(Bytes bytes, Bytes slot_bytes) {
   return bytes / slot_bytes + (bytes % slot_bytes != 0 ? 1 : 0);
 }
 
+// What an item of such a share has, as it is stored.
+inline Bytes stored_bytes(const Catalogue& catalogue, const ShareSpec& spec, ItemId item) {
+  return spec.bundle_shift > 0 ? catalogue.bundle_bytes(item.value)
+                               : catalogue.bytes(SampleId(item.value));
+}
+
 class ItemShares {
  public:
   explicit ItemShares(EngineState& state) : s_(state) {}

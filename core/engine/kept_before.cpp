@@ -69,10 +69,7 @@ bool KeptBefore::let_in(Found& found, ShareId index, std::size_t& most) {
     const ItemId item = part.spec.item_of(found.samples.back());
     found.samples.pop_back();
     if (share.resident(item)) continue;
-    Access access{item,
-                  slots_for(part.spec.bundle_shift > 0 ? catalogue.bundle_bytes(item.value)
-                                                       : catalogue.bytes(SampleId(item.value)),
-                            part.spec.slot_bytes)};
+    Access access{item, slots_for(stored_bytes(catalogue, part.spec, item), part.spec.slot_bytes)};
     access.at = s_.now;
     // There is room, so nothing leaves for it.
     const bool fits =

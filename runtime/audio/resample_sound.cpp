@@ -24,9 +24,10 @@ Ratio ratio_of(std::uint32_t from, std::uint32_t to) {
 
 }  // namespace
 
-bool SoundResampler::is_possible(std::uint32_t from, std::uint32_t to) {
+std::uint64_t SoundResampler::weights(std::uint32_t from, std::uint32_t to) {
+  if (from == to) return 0;
   const Ratio ratio = ratio_of(from, to);
-  return ratio.to * (2 * ratio.width + ratio.from) <= kWeightsMost;
+  return ratio.to * (2 * ratio.width + ratio.from);
 }
 
 SoundResampler::SoundResampler(std::uint32_t from, std::uint32_t to) {

@@ -14,9 +14,8 @@ class SoundResampler {
   // REQUIRES: both are above 0
   SoundResampler(std::uint32_t from, std::uint32_t to);
 
-  // Whether its table of weights has at most kWeightsMost entries. Rates that have no common
-  // divisor would take much more.
-  static bool is_possible(std::uint32_t from, std::uint32_t to);
+  // How many weights its table has, one float each; rates without a common divisor take very many.
+  static std::uint64_t weights(std::uint32_t from, std::uint32_t to);
   static constexpr std::uint64_t kWeightsMost = std::uint64_t{1} << 22;
 
   std::uint64_t frames_after(std::uint64_t frames) const;

@@ -15,8 +15,9 @@
 
 namespace batchflow::audio {
 
-// Whether this build decodes sound; else the package that it lacks.
+// Whether this build decodes sound.
 bool has_sound_files();
+// The package that it needs for that.
 inline constexpr std::string_view kSoundPackage = "libsndfile1-dev";
 
 struct SoundHead {

@@ -44,7 +44,8 @@ bool SoundWorker::open(const SoundPlan& plan, std::span<const std::byte> bytes) 
   if (plan.decode.channels != 1 && head.channels != plan.decode.channels)
     return fail(fmt::format("it has {} channels, and the pipeline {}", head.channels,
                             plan.decode.channels));
-  if (!audio::SoundResampler::is_possible(head.rate, plan.decode.rate))
+  if (audio::SoundResampler::weights(head.rate, plan.decode.rate) >
+      audio::SoundResampler::kWeightsMost)
     return fail(fmt::format("{} frames a second cannot be made {}", head.rate, plan.decode.rate));
   return true;
 }
@@ -54,15 +55,20 @@ Bytes SoundWorker::needs(const SoundPlan& plan) const {
   // What is read, its channels apart, and these at another rate.
   const std::uint64_t after =
       (memory::counted_product(head.frames, plan.decode.rate) + head.rate - 1) / head.rate;
-  const std::uint64_t frames = std::max(after, plan.cut ? plan.cut->frames : 0);
+  std::uint64_t frames = std::max(after, plan.cut ? plan.cut->frames : 0);
+  if (plan.mel)
+    frames = std::max(
+        frames, memory::counted_product(
+                    plan.mel->mels, audio::MelSpectrogram::columns(*plan.mel, plan.cut->frames)));
   const std::uint64_t values = memory::counted_sum(
       memory::counted_product(head.frames, head.channels),
       memory::counted_product(memory::counted_sum(head.frames, memory::counted_sum(frames, frames)),
                               plan.decode.channels));
-  return memory::counted_sum(memory::counted_product(values, sizeof(float)),
-                             audio::SoundFile::kNeeds +
-                                 audio::SoundResampler::kWeightsMost * sizeof(float) +
-                                 (plan.mel ? audio::MelSpectrogram::needs(*plan.mel) : 0));
+  return memory::counted_sum(
+      memory::counted_product(values, sizeof(float)),
+      audio::SoundFile::kNeeds +
+          audio::SoundResampler::weights(head.rate, plan.decode.rate) * sizeof(float) +
+          (plan.mel ? audio::MelSpectrogram::needs(*plan.mel) : 0));
 }
 
 bool SoundWorker::write(const SoundPlan& plan, std::uint64_t draw_key, const batch::Field& field,

@@ -1,5 +1,4 @@
 #include "runtime/service/service.h"
-#include "runtime/service/control/node_memory.h"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include <thread>
 
 #include "runtime/memory/out_of_memory.h"
+#include "runtime/service/control/node_memory.h"
 #include "runtime/service/node_sockets.h"
 #include "runtime/service/plugins/plugin_apart.h"
 #include "runtime/service/service_parts.h"

@@ -1,8 +1,8 @@
 #include "runtime/service/service_reload.h"
-#include "runtime/service/control/node_memory.h"
 
 #include <utility>
 
+#include "runtime/service/control/node_memory.h"
 #include "runtime/service/datasets/dataset_splits.h"
 #include "runtime/service/node_sockets.h"
 #include "runtime/service/service_parts.h"

@@ -258,7 +258,6 @@ def write_control(package: Package, root: Path, version: str, libraries: str, na
               "Section": package.section, "Priority": "optional",
               "Description": f"{package.about}\n{about}"}
     if package.name == LIBRARY:
-        fields["Multi-Arch"] = "no"
         (folder / "shlibs").write_text(
             "".join(f"{path.name.split('.')[0]} 1 {LIBRARY} (>= {version})\n"
                     for path in sorted(root.glob("usr/lib/*.so.1"))))
@@ -295,7 +294,6 @@ def pack(build: Path, folder: Path) -> list[Path]:
         work = Path(name)
         whole = work / "whole"
         run("cmake", "--install", build, "--prefix", "/usr", DESTDIR=str(whole))
-        shutil.rmtree(whole / "usr/share/doc/batchflow/studies/__pycache__", ignore_errors=True)
         for package in PACKAGES:
             root = work / package.name
             for pattern in package.files:

@@ -1,5 +1,4 @@
 #include "runtime/service/cluster/agent.h"
-#include "runtime/service/control/node_memory.h"
 
 #include <sys/signalfd.h>
 
@@ -11,6 +10,7 @@
 #include "runtime/service/backend/cache_memory.h"
 #include "runtime/service/cluster/agent_session.h"
 #include "runtime/service/cluster/agent_state.h"
+#include "runtime/service/control/node_memory.h"
 #include "runtime/service/log/service_log.h"
 #include "runtime/service/node_sockets.h"
 

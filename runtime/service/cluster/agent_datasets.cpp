@@ -1,5 +1,4 @@
 #include "runtime/service/cluster/agent_datasets.h"
-#include "runtime/service/control/node_memory.h"
 
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 
 #include "fmt/format.h"
 #include "programs/input/yaml.h"
+#include "runtime/service/control/node_memory.h"
 
 namespace batchflow::service {
 namespace {

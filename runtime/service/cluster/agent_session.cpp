@@ -1,5 +1,4 @@
 #include "runtime/service/cluster/agent_session.h"
-#include "runtime/service/control/node_memory.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -11,6 +10,7 @@
 
 #include "fmt/format.h"
 #include "runtime/memory/out_of_memory.h"
+#include "runtime/service/control/node_memory.h"
 #include "runtime/service/jobs/refusals.h"
 #include "runtime/service/node_sockets.h"
 

@@ -1,5 +1,4 @@
 #include "runtime/service/cluster/joining_coordinator.h"
-#include "runtime/service/control/node_memory.h"
 
 #include <netdb.h>
 #include <sys/socket.h>
@@ -14,6 +13,7 @@
 #include "runtime/remote/remote_options.h"
 #include "runtime/service/cluster/node_connection.h"
 #include "runtime/service/cluster/node_messages.h"
+#include "runtime/service/control/node_memory.h"
 #include "runtime/service/jobs/refusals.h"
 
 namespace batchflow::service {

@@ -43,7 +43,7 @@ struct NodeDataset {
   std::uint64_t tokens = 0;
   std::vector<NodeSplit> splits = {};
   bool pin = false;       // kept although no job reads it
-  bool everyone = false;  // of a URL: all users may read it, who show no right to do so
+  bool everyone = false;  // of a URL: all users may read it without showing a right to it
   // Of tables: the columns that are served; empty: the obvious ones.
   std::string column = {}, label = {};
 

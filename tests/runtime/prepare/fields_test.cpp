@@ -125,6 +125,15 @@ std::string picture(int width = 40, int height = 30) {
 
 // ---------------------------------------------------------------------------- torchvision ----
 
+// Some of `some`, at most `most`, between decoding and `last`.
+std::string random_steps(Random& random, const std::vector<std::string>& some, std::uint64_t most,
+                         const std::string& last) {
+  std::string steps = "[{step: decode}";
+  for (std::uint64_t left = 1 + random.below(most); left > 0; --left)
+    steps += ", " + some[random.below(some.size())];
+  return steps + ", " + last + "]";
+}
+
 // See make_golden_fields.py. The last bits of boxes and points may differ where a padding and a
 // crop are one step of ours, and where they are turned: a matrix of f32 is multiplied there, and
 // one of f64 here.
@@ -192,10 +201,8 @@ TEST_CASE("a mask has the geometry of its picture, pixel by pixel") {
   Random random(5);
   std::size_t moved = 0;
   for (std::uint64_t key = 0; key < 300; ++key) {
-    std::string steps = "[{step: decode}";
-    for (std::uint64_t left = 1 + random.below(4); left > 0; --left)
-      steps += ", " + some[random.below(some.size())];
-    steps += ", {step: random_resized_crop, size: [20, 24], interpolation: nearest}]";
+    const std::string steps = random_steps(
+        random, some, 4, "{step: random_resized_crop, size: [20, 24], interpolation: nearest}");
     INFO(steps << " key " << key);
     Made made(fields, steps, members, key);
     REQUIRE_MESSAGE(made.result == Prepared::done, made.problem);
@@ -243,10 +250,7 @@ TEST_CASE("boxes and points stay with the pixels that they are of") {
         {"boxes.npy", boxes_npy({real(x), real(y), real(right), real(lower)})},
         {"points.npy",
          npy<float>("<f4", "(1, 2)", {real(x + right - 1) / 2, real(y + lower - 1) / 2})}};
-    std::string steps = "[{step: decode}";
-    for (std::uint64_t left = 1 + random.below(3); left > 0; --left)
-      steps += ", " + some[random.below(some.size())];
-    steps += ", {step: centre_crop, size: [50, 60]}]";
+    const std::string steps = random_steps(random, some, 3, "{step: centre_crop, size: [50, 60]}");
     INFO(steps << " key " << key);
     Made made(fields, steps, members, key);
     REQUIRE_MESSAGE(made.result == Prepared::done, made.problem);

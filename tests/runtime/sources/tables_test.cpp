@@ -81,7 +81,8 @@ TEST_CASE("mds: arrays of one shape are numbers, and a row of another size is co
       parts.find(index->kind(), std::as_bytes(std::span(row).first(7)), index->stored_fields()));
 }
 
-TEST_CASE("mds: a row whose sizes do not fit is one corrupt sample; a damaged shard is refused") {
+TEST_CASE(
+    "mds: a row with sizes that do not fit is one corrupt sample; a damaged shard is refused") {
   Folder data;
   std::string shard = mds(kPictures, {{"a", "bb", number(1)}, {"a", "cc", number(2)}});
   const std::size_t sizes_of_second = shard.size() - 8 - 3 - 8;
