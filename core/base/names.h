@@ -21,10 +21,10 @@ constexpr std::string_view name_in(const std::string_view (&names)[count], declt
 }
 
 inline constexpr std::string_view kOrderNames[] = {"strict", "sequential", "relaxed", "weighted",
-                                                   "listed"};
+                                                   "listed", "mixed"};
 
 constexpr std::string_view name_of(Order order) {
-  return name_in<Order::listed>(kOrderNames, order);
+  return name_in<Order::mixed>(kOrderNames, order);
 }
 
 // None: there is no such order.

@@ -26,6 +26,12 @@ struct Id {
 };
 
 using SampleId = Id<struct SampleTag, std::uint64_t>;  // index into a dataset
+// Samples [first, first + samples) of a dataset.
+struct SampleRange {
+  SampleId first;
+  std::uint64_t samples = 0;
+  friend constexpr bool operator==(const SampleRange&, const SampleRange&) = default;
+};
 using ItemId = Id<struct ItemTag, std::uint32_t>;      // dense index inside one share
 using DatasetId = Id<struct DatasetTag, std::uint32_t>;
 using PipelineId = Id<struct PipelineTag, std::uint32_t>;
@@ -69,7 +75,11 @@ struct Place {
 
 // strict: the sequence depends on dataset version, seed and epoch alone. sequential: strict with
 // the identity as its permutation. listed: the caller names the samples.
-enum class Order : std::uint8_t { strict, sequential, relaxed, weighted, listed };
+enum class Order : std::uint8_t { strict, sequential, relaxed, weighted, listed, mixed };
+// Whether epochs are draws, in which a sample may come more than once, or not at all.
+constexpr bool is_drawn(Order order) {
+  return order == Order::weighted || order == Order::mixed;
+}
 
 // The first 8 bytes, little-endian, of a content hash: names a dataset version or a pipeline.
 using Digest = std::uint64_t;

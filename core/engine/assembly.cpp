@@ -276,7 +276,7 @@ void Assembly::send_delivery(const Job& job, BatchIndex index) {
   command.block_samples = batch.sizes.block_samples;
   command.lane_blocks = batch.sizes.lane_blocks;
   command.ingredients = s_.arena.copy(batch.ingredients);
-  if (job.drawn) command.drawn_from = job.weights->frozen().digest();
+  if (job.weights) command.drawn_from = job.weights->frozen().digest();
   if (batch.rehearsal) {
     command.drawn_from = batch.rehearsal->buffer();
     command.rehearsed_block_samples = batch.rehearsed_sizes.block_samples;

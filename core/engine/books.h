@@ -51,8 +51,17 @@ inline double wanted_per_s(const Job& job) {
 // Streams are shared or not as the configuration says when a job joins. If it says otherwise now,
 // the job goes on in another stream where its epoch ends. Orders without lanes in common stay.
 inline bool is_to_move(const EngineState& s, const Job& job) {
-  const bool has_lanes = job.order != Order::listed && job.order != Order::weighted && !job.chosen;
+  const bool has_lanes = job.order != Order::listed && !is_drawn(job.order) && !job.chosen;
   return has_lanes && !job.stays && s.streams[job.stream].alone == s.config.share_streams;
+}
+
+// N, or how many draws an epoch of the job has. `position`: where it begins, if that is known.
+inline std::uint64_t epoch_samples_of(const JobJoined& event, const Catalogue& catalogue,
+                                      const order::Position* position) {
+  const std::uint64_t draws = event.order == Order::mixed && position ? position->fields().draws
+                              : event.order == Order::weighted        ? event.draws
+                                                                      : 0;
+  return draws > 0 ? draws : catalogue.samples();
 }
 
 inline StreamNode& part_on(Stream& stream, NodeId node) {

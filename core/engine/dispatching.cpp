@@ -107,8 +107,8 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
       s_.look_at(job.index);
       continue;
     }
-    // A weighted epoch is not known before the last one is committed.
-    if (job.weights || is_to_move(s_, job)) break;
+    // A drawn epoch is not known before the last one is committed.
+    if (job.drawn || is_to_move(s_, job)) break;
     // All blocks may be taken long before their batches are delivered.
     const std::uint32_t next = job.lanes_epoch + (lanes.in_epoch(job.member) ? 1 : 0);
     if (job.epochs != 0 && next >= job.epochs) break;

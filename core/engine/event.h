@@ -82,7 +82,8 @@ struct JobJoined {
   std::uint32_t rehearsed = 0;    // m of each rank's b, from the job's buffer once it has one
   Digest pipeline_hash = 0;       // what the job has trained with so far; 0: anything
   std::span<const NodeId> ranks;  // the node of each
-  const order::Position* position = nullptr;  // where to start; null: at the beginning
+  // Where to start; null: at the beginning. A mixture has one always.
+  const order::Position* position = nullptr;
 };
 struct JobLeft {
   JobId job;
@@ -238,6 +239,14 @@ struct SamplesKept {
   std::span<const SampleId> samples;
 };
 
+// From draw `at` of the job's mixture on, or from the first that is not drawn by then, its sources
+// have these parts of order::Mixture::kWhole. MixtureSet says from which draw on.
+struct MixtureChanged {
+  JobId job;
+  std::uint64_t at = 0;
+  std::span<const std::uint64_t> parts;
+};
+
 // Nodes of two versions send one another events and commands by their numbers here: what is new
 // comes last.
 using Event = std::variant<CatalogueKnown, PipelineKnown, JobJoined, JobLeft, RankLost, JobResized,
@@ -245,7 +254,8 @@ using Event = std::variant<CatalogueKnown, PipelineKnown, JobJoined, JobLeft, Ra
                            ExemplarsReported, ReadDone, PreparationDone, TransferDone, DeliveryDone,
                            NodeJoined, NodeQuiesced, NodeLost, WorkerJoined, WorkerQuiesced,
                            WorkerLost, CapacityChanged, DecodedMeasured, DatasetKept, PolicyChanged,
-                           ConfigurationChanged, TimerFired, SamplesKept>;
+                           ConfigurationChanged, TimerFired, SamplesKept,
+                           MixtureChanged>;
 
 // ---------------------------------------------------------------------------------- commands ----
 
@@ -421,7 +431,16 @@ struct Adopt {
   DatasetId dataset;
 };
 
+// The job's sources have these parts from draw `at` of its mixture on. Its ranks are told before the
+// step of that draw.
+struct MixtureSet {
+  JobId job;
+  std::uint64_t at = 0;
+  std::span<const std::uint64_t> parts;
+};
+
 using Command = std::variant<Admit, Refuse, Read, Prepare, Transfer, Deliver, Drop, Cancel, Release,
-                             EpochEnded, SetWorkers, SetTimer, LetGo, Adopt>;
+                             EpochEnded, SetWorkers, SetTimer, LetGo, Adopt,
+                             MixtureSet>;
 
 }  // namespace batchflow::engine

@@ -109,6 +109,7 @@ BATCHFLOW_FIELDS(PolicyChanged, text)
 BATCHFLOW_FIELDS(ConfigurationChanged, text)
 BATCHFLOW_FIELDS(TimerFired, timer)
 BATCHFLOW_FIELDS(SamplesKept, node, dataset, bundle_shift, samples)
+BATCHFLOW_FIELDS(MixtureChanged, job, at, parts)
 
 // -------------------------------------------------------------------------------- commands ----
 
@@ -131,5 +132,6 @@ BATCHFLOW_FIELDS(SetWorkers, node, workers)
 BATCHFLOW_FIELDS(SetTimer, timer, at)
 BATCHFLOW_FIELDS(LetGo, node)
 BATCHFLOW_FIELDS(Adopt, place, share, dataset)
+BATCHFLOW_FIELDS(MixtureSet, job, at, parts)
 
 }  // namespace batchflow::engine

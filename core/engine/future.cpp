@@ -59,8 +59,8 @@ void Future::add_reader(Readers& readers, const Stream& stream, const Job& job) 
   const order::Lanes& lanes = *stream.lanes;
   const order::LaneSizes& sizes = lanes.sizes(job.member);
   Reader reader{&stream, &job, samples_per_s(job, s_.now)};
-  if (job.order == Order::weighted) {
-    if (!job.weights) return;
+  if (is_drawn(job.order)) {
+    if (!job.drawn) return;
   } else if (job.order != Order::relaxed) {
     const std::uint64_t taken = sizes.blocks() - lanes.blocks_left(job.member);
     reader.made = (taken + lanes.supply(job.member)) * sizes.block_samples;
@@ -84,7 +84,7 @@ std::uint64_t Future::next_use(Digest prefix, SampleId sample) {
     double next_epoch = kNotAgain;
     found_count_ = 0;
     for (; reader != all.end() && reader->stream == stream; ++reader) {
-      if (reader->job->order == Order::weighted) {
+      if (is_drawn(reader->job->order)) {
         soonest = sooner(soonest, until_drawn(*reader, sample) / reader->rate);
       } else if (reader->job->order != Order::relaxed) {
         soonest = sooner(soonest, in_sequence(*reader, sample) / reader->rate);
@@ -137,8 +137,13 @@ double Future::in_sequence(const Reader& reader, SampleId sample) {
   return kNotAgain;
 }
 
-// Draws are independent of the past: so many are expected until one is of the sample.
+// Draws by weight are independent of the past: so many are expected until one is of the sample. Of
+// a mixture it is the time that a pass of the sample's source takes.
 double Future::until_drawn(const Reader& reader, SampleId sample) const {
+  if (reader.job->mixed) {
+    const double draws = reader.job->mixed->draws_a_pass(sample);
+    return draws > 0 ? draws : kNotAgain;
+  }
   const order::WeightTree& weights = reader.job->weights->frozen();
   const std::uint32_t weight = weights.weight(sample);
   if (weight == 0) return kNotAgain;

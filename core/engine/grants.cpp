@@ -55,8 +55,8 @@ void Grants::begin_in_sequence(Job& job) {
   const bool undrawn = job.weights && position.fields().draws == 0;
   const bool over = undrawn || position.consumed() == job.draws;
   const std::uint64_t next = position.consumed() / s_.streams[job.stream].block_samples;
-  // Each epoch of a weighted order is drawn when the one before it is over.
-  const std::uint64_t end = job.weights ? 0 : job.epochs != 0 ? job.epochs : UINT64_MAX;
+  // Each epoch of a drawn order is drawn when the one before it is over.
+  const std::uint64_t end = job.drawn || job.weights ? 0 : job.epochs != 0 ? job.epochs : UINT64_MAX;
   job.member = lanes.add_strict(job.index.value, generation, over ? lanes.blocks() - 1 : next, end);
   if (over) lanes.end_epoch(job.member);
   open_run(job, position.epoch() - (undrawn ? 1 : 0), undrawn ? job.draws : position.consumed());
@@ -131,6 +131,10 @@ bool Grants::open_next_run(Job& job) {
     return false;
   }
   if (job.weights && !freeze(job)) return false;
+  if (job.mixed) {
+    if (!has_committed_all(job)) return false;
+    job.mixed->begin_next_epoch(*job.committed.fields().mixing);
+  }
   if (is_to_move(s_, job)) {
     if (has_committed_all(job)) s_.moving_jobs.push_back(job.index);
     return false;
@@ -144,7 +148,7 @@ bool Grants::open_next_run(Job& job) {
     ++job.lanes_epoch;
     uncharge_unneeded(job);
   }
-  if (job.weights) {
+  if (job.drawn) {
     lanes.begin_next_epoch(job.member, job.drawn->generation());
   } else if (!lanes.in_epoch(job.member)) {
     lanes.begin_next_epoch(job.member);
@@ -181,6 +185,14 @@ void Grants::draw(Job& job, std::uint32_t epoch) {
       weights, root, epoch, job.draws,
       job.multinomial ? order::Drawing::multinomial : order::Drawing::systematic);
   if (job.committed.epoch() == epoch) job.committed.begin_draws(weights.digest(), job.draws);
+}
+
+void Grants::draw_mixture(Job& job) {
+  const order::Position::Fields& at = job.committed.fields();
+  auto epoch = std::make_unique<order::MixedEpoch>(
+      *at.mixing, order::KeyRoot{at.dataset_version, at.seed}, at.consumed, at.draws);
+  job.mixed = epoch.get();
+  job.drawn = std::move(epoch);
 }
 
 // Removes the charge of blocks that were made ahead for a tail that is left out.
@@ -378,6 +390,10 @@ void Grants::forget_committed(Job& job) {
     run.plain.forget(all ? run.plain.end() : run.plan.plain.step(done).from, drop);
     run.rehearsed.forget(run.plan.buffer_draws(done).from, drop);
     BlockSelection::forget_chosen(job, run.epoch);
+    if (job.mixed && run.epoch == job.committed.epoch()) {
+      const std::uint32_t block = s_.streams[job.stream].block_samples;
+      job.mixed->forget(job.committed.consumed() / block * block);
+    }
     if (!all || job.runs.size() == 1) return;
     for (Sequence* one : run.sequences())
       std::for_each(one->grants.begin(), one->grants.end(), drop);

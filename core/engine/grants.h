@@ -24,6 +24,8 @@ class Grants {
   bool freeze_newest(Job& job);
   // Makes the draws of an epoch of a weighted order, from the weights frozen for it.
   void draw(Job& job, std::uint32_t epoch);
+  // Makes the draws of a mixture, from where the job is.
+  void draw_mixture(Job& job);
   // The job has begun after the last of its epochs, or has yet to begin: it gets nothing.
   bool gets_nothing(const Job& job) const;
   // Whether the job has a step of that number. False after its last epoch. False, too, before all

@@ -32,7 +32,7 @@ void Items::look_up(MakingIndex making_index, Bytes most) {
   making.ingredients.clear();
   making.ingredients.reserve(draws.size() - making.next);
   // Drawn samples come often. A sample that replaces a corrupt one may be in the block itself, too.
-  const bool with_replacement = stream.family == Order::weighted || block.rehearsal || some_corrupt;
+  const bool with_replacement = is_drawn(stream.family) || block.rehearsal || some_corrupt;
   if (with_replacement) first_indices_.clear(draws.size() - making.next);
   announce(making);
   for (std::uint32_t at = 0; making.next < draws.size(); ++at, ++making.next) {

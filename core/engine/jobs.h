@@ -22,7 +22,9 @@
 #include "core/engine/sample_costs.h"
 #include "core/engine/stall_meter.h"
 #include "core/order/chosen.h"
+#include "core/order/drawn_epoch.h"
 #include "core/order/lanes.h"
+#include "core/order/mixed_epoch.h"
 #include "core/order/order.h"
 #include "core/order/position.h"
 #include "core/order/step_plan.h"
@@ -79,14 +81,16 @@ struct Stream {
   DatasetIndex dataset = DatasetIndex::none();
   const PipelineInfo* pipeline = nullptr;
   PipelineId pipeline_id;
-  Order family = Order::relaxed;  // relaxed stands for strict too; or sequential, weighted
+  // Relaxed stands for strict too; or sequential, weighted, mixed.
+  Order family = Order::relaxed;
   std::uint64_t seed = 0;
   bool alone = false;          // it is for one job
   bool chosen = false;         // and a policy chooses the samples of each block for that job
   std::uint8_t run_shift = 0;  // not 0: runs of 2^run_shift samples, the bundles, are shuffled
   std::uint64_t sharing_key = 0;
   std::uint32_t block_samples = 1;
-  std::uint64_t epoch_samples = 0;  // N, or the draws of a weighted epoch
+  std::uint64_t epoch_samples = 0;  // N, or the draws of an epoch
+  std::vector<SampleRange> mixed_sources;  // mixed; in the order of their samples
   Bytes sample_bytes = 1;           // prepared
   Bytes block_bytes = 1;
   std::unique_ptr<order::Lanes> lanes;
@@ -123,7 +127,7 @@ struct Stream {
   QuantileSketch preparation_times;  // in nanoseconds
 
   // Whether the samples of a block follow from its name.
-  bool names_samples() const { return family != Order::weighted && !chosen; }
+  bool names_samples() const { return !is_drawn(family) && !chosen; }
 
   std::vector<SampleId> scratch;
   bool needs_changed = false;  // stands in EngineState::changed_streams
@@ -296,7 +300,8 @@ struct Job {
   std::uint32_t lanes_epoch = 0;  // the epoch that its member is running
   std::deque<EpochRun> runs;      // oldest uncommitted first; the last one is granting
   std::vector<Grant> resumed;     // rests of partly used blocks, taken first
-  std::unique_ptr<order::WeightedEpoch> drawn;   // weighted orders: the running epoch
+  std::unique_ptr<order::DrawnEpoch> drawn;      // drawn orders: the running epoch
+  order::MixedEpoch* mixed = nullptr;            // mixed orders: the same
   std::deque<order::ChosenEpoch> chosen_epochs;  // if samples are chosen; oldest first
   Instant asks_again{};  // when the selection policy is asked again, if that is to come
 

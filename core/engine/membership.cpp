@@ -39,7 +39,9 @@ std::optional<Refusal> Membership::objection(const JobJoined& event) const {
     const NodeIndex known = s_.node_of.find(node);
     if (known.is_none() || !s_.memory.has(dram_of(node))) return Refusal::bad_request;
   }
-  const bool drawn = event.order == Order::weighted || event.order == Order::listed;
+  if ((event.order == Order::mixed) != (event.position && event.position->fields().mixing))
+    return event.order == Order::mixed ? Refusal::bad_request : Refusal::bad_position;
+  const bool drawn = is_drawn(event.order) || event.order == Order::listed;
   const Catalogue& catalogue = *s_.datasets[dataset].catalogue;
   const bool cuts_relaxed = event.order == Order::relaxed && !is_chosen(event);
   if (((event.node_local || event.runs) && !cuts_relaxed) ||
@@ -53,8 +55,7 @@ std::optional<Refusal> Membership::objection(const JobJoined& event) const {
     return Refusal::bad_request;
   }
   // An epoch without a step would end again and again, for ever.
-  const std::uint64_t epoch =
-      event.order == Order::weighted && event.draws > 0 ? event.draws : samples;
+  const std::uint64_t epoch = epoch_samples_of(event, catalogue, event.position);
   if (event.drop_last && step > epoch) return Refusal::bad_request;
   return std::nullopt;
 }
@@ -105,7 +106,7 @@ void Membership::joined(const JobJoined& event) {
   job.steps = event.steps;
   job.member = order::MemberId::none();
   job.committed = position;
-  job.draws = event.order == Order::weighted && event.draws > 0 ? event.draws : samples;
+  job.draws = epoch_samples_of(event, *dataset.catalogue, &position);
   job.has_shuffle_seed = event.has_shuffle_seed;
   job.multinomial = event.multinomial;
   job.weight = event.weight > 0 && event.weight < kWeightMost ? event.weight : 1;
@@ -222,6 +223,7 @@ void Membership::end_service(Job& job) {
   reserves_.give_up(job);
   std::erase(s_.streams[job.stream].jobs, job.index);
   std::erase(s_.weighted_jobs, job.index);
+  std::erase(unsettled_, job.index);
   item_shares_.settle(s_.datasets[s_.streams[job.stream].dataset]);
   streams_.close_if_empty(job.stream);
 }
@@ -417,8 +419,44 @@ void Membership::admit(Job& job) {
   if (job.order != Order::listed) streams_.size_lanes(stream);
   if (!std::exchange(job.moves, false))
     s_.emit(Admit{job.id, stream.id, job.credits, stream.block_samples, job.committed_step});
-  if (job.order != Order::listed && (!job.weights || job.drawn)) begin(job);
+  if (job.order == Order::mixed && !job.mixed) {
+    grants_.draw_mixture(job);
+    unsettled_.push_back(job.index);
+  }
+  if (!is_unsettled(job) && job.order != Order::listed && (!job.weights || job.drawn)) begin(job);
   s_.look_at(job.index);
+}
+
+bool Membership::is_unsettled(const Job& job) const {
+  return std::find(unsettled_.begin(), unsettled_.end(), job.index) != unsettled_.end();
+}
+
+// The orders of a mixture's sources are found over several steps before its job begins.
+void Membership::settle_mixtures(std::uint64_t most) {
+  for (const JobIndex index : std::vector(unsettled_)) {
+    Job& job = s_.jobs[index];
+    if (!job.mixed->settle(most)) {
+      s_.alarms.set(s_.now, {});
+      return;
+    }
+    std::erase(unsettled_, index);
+    if (job.state == Job::State::running) begin(job);
+  }
+}
+
+void Membership::mixture_changed(Job& job, const MixtureChanged& event) {
+  if (job.state == Job::State::refused) return s_.stale();
+  const auto& mixing = job.committed.fields().mixing;
+  if (!mixing || !mixing->may_change()) return s_.protocol_error();
+  const std::uint64_t drawn = job.mixed ? job.mixed->drawn() : mixing->drawn();
+  const order::MixtureChange change{std::max(event.at, drawn),
+                                    {event.parts.begin(), event.parts.end()}};
+  const std::string problem =
+      job.mixed ? job.mixed->problem_of(change) : mixing->problem_of(change);
+  if (!problem.empty() || !job.committed.change(change).empty()) return s_.protocol_error();
+  if (job.mixed) job.mixed->change(change);
+  s_.promise_mixture_changed(job, change);
+  s_.emit(MixtureSet{job.id, change.at, s_.arena.copy(change.parts)});
 }
 
 void Membership::still_stranded(StreamId index, std::uint64_t serial) {

@@ -40,6 +40,9 @@ class Membership {
   void resized(Job& job, const JobResized& event);
   // A rank wants a batch. The first draws of a weighted job wait until all ranks have asked.
   void draw_when_all_ask(Job& job);
+  // Works on the mixtures of jobs that have yet to begin, for `most` samples of their sources.
+  void settle_mixtures(std::uint64_t most);
+  void mixture_changed(Job& job, const MixtureChanged& event);
   void timed_out(JobIndex job, std::uint64_t serial);
   void still_stranded(StreamId stream, std::uint64_t serial);
   void refuse_join(JobId job, Refusal why, std::uint64_t needed, std::uint64_t available);
@@ -70,6 +73,7 @@ class Membership {
   bool reserve_resized(Job& job);
   void start_over(Job& job, bool all_ranks_gone);
   void admit(Job& job);
+  bool is_unsettled(const Job& job) const;
   void end_service(Job& job);
   void forget(Job& job);
   bool keep_promises(Place place);
@@ -85,6 +89,7 @@ class Membership {
   Streams& streams_;
   Reserves& reserves_;
   std::vector<JobIndex> joining_;
+  std::vector<JobIndex> unsettled_;   // of mixtures that cannot be drawn from yet
   std::vector<JobIndex> refused_;     // jobs that still have batches with their ranks
   std::vector<Place> over_promised_;  // too small for their promises
   std::size_t refusals_left_ = 0;     // in this step

@@ -114,7 +114,7 @@ void Engine::Parts::refresh_needs() {
   if (!s.changed_streams.empty()) s.alarms.set(s.now, {});
 }
 
-// Copies scores for the epochs to come, some in each step.
+// Copies scores for the epochs to come, and finds the orders of mixtures, some in each step.
 void Engine::Parts::settle_weights() {
   for (const JobIndex index : s.weighted_jobs) {
     Job& job = s.jobs[index];
@@ -122,6 +122,7 @@ void Engine::Parts::settle_weights() {
     if (job.weights->settle(kWorkAStep / 4)) s.look_at(index);
     s.alarms.set(s.now, {});
   }
+  membership.settle_mixtures(order::Permutation::kTableMost);
 }
 
 void Engine::Parts::decide() {

@@ -178,6 +178,9 @@ struct Engine::Parts final : Reads::Listener {
   void on(const PolicyChanged& event);
   void on(const ConfigurationChanged& event);
   void on(const TimerFired&) {}  // what is due is done in any step
+  void on(const MixtureChanged& event) {
+    if (Job* live_job = job(event.job)) membership.mixture_changed(*live_job, event);
+  }
   void on(const SamplesKept& event) { kept_before.kept(event); }
 
   // ---- a step

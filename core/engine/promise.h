@@ -25,7 +25,7 @@ struct PromisedJoin {
 };
 
 struct Promise {
-  enum class Kind : std::uint8_t { joined, committed, epoch_finished, left, resized };
+  enum class Kind : std::uint8_t { joined, committed, epoch_finished, left, resized, mixture_changed };
   Kind kind = Kind::joined;
   JobId job;
   std::uint64_t step = 0;            // committed
@@ -41,6 +41,7 @@ struct Promise {
   PromisedJoin join;                // joined
   std::uint32_t batch_samples = 0;  // resized: of one rank
   std::vector<NodeId> ranks;        // resized
+  order::MixtureChange change;      // mixture_changed
 
   // Makes it as new, but keeps the memory of its lists.
   void reset() {
@@ -52,6 +53,7 @@ struct Promise {
     indices.clear();
     sizes = order::LaneSizes();
     ranks.clear();
+    change = {};
   }
 };
 

@@ -14,7 +14,8 @@ namespace batchflow::engine {
 // policy chooses the job's samples.
 constexpr std::uint64_t seed_group_of(const JobJoined& event, std::uint8_t bundle_shift,
                                       bool share_streams = true, bool chosen = false) {
-  const bool any = event.order == Order::strict || event.order == Order::sequential;
+  const bool any = event.order == Order::strict || event.order == Order::sequential ||
+                   event.order == Order::mixed;
   const bool own = event.order == Order::weighted && !share_streams;
   const std::uint64_t seed = event.has_shuffle_seed ? hash(1, event.shuffle_seed)
                              : any                  ? 0

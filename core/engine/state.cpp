@@ -45,8 +45,9 @@ void EngineState::ask_again(Instant wanted, Instant& at, Alarm alarm) {
 order::Lineage EngineState::lineage(const Block& block) const {
   const Stream& stream = streams[block.stream];
   order::Lineage lineage = this->lineage(stream, block.sizes, block.name);
-  // Order::weighted: its samples do not follow from its name.
-  if (block.rehearsal || !stream.names_samples()) lineage.order = Order::weighted;
+  // Order::weighted: its samples do not follow from its name. Nor do those of a mixture.
+  const bool is_mixed = stream.family == Order::mixed;
+  if (block.rehearsal || (!stream.names_samples() && !is_mixed)) lineage.order = Order::weighted;
   if (block.rehearsal) lineage.run_shift = 0;
   lineage.samples = block.samples;
   return lineage;
@@ -96,7 +97,8 @@ void EngineState::expand(const Block& block, std::vector<order::Draw>& draws) {
       draws.resize(block.samples);
       return epoch.fill(first, draws);
     }
-    if (!job.drawn || job.drawn->generation() != block.name.generation) continue;
+    if (!job.drawn || job.drawn->generation() != block.name.generation || !job.drawn->has(first))
+      continue;
     draws.resize(block.samples);
     return job.drawn->fill(first, draws);
   }
@@ -131,6 +133,11 @@ void EngineState::promise_committed(const Job& job, std::uint64_t step, std::uin
     promise.draws = job.committed.fields().draws;
   }
   promise.buffer = job.committed.fields().buffer;
+}
+
+void EngineState::promise_mixture_changed(const Job& job, const order::MixtureChange& change) {
+  Promise& promise = promises.add(Promise::Kind::mixture_changed, job.id);
+  promise.change = change;
 }
 
 void EngineState::promise_epoch_finished(const Job& job, std::uint32_t epoch) {

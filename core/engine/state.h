@@ -199,6 +199,7 @@ struct EngineState {
   std::vector<JobId> refused_joins;
 
   StepPromises promises;  // of this step, for the promise log
+  void promise_mixture_changed(const Job& job, const order::MixtureChange& change);
   void promise_joined(const Job& job, const JobJoined& event);
   void promise_resized(const Job& job);
   void promise_committed(const Job& job, std::uint64_t step, std::uint32_t epoch,

@@ -33,19 +33,24 @@ bool is_stranded(const EngineState& s, const Stream& stream) {
 StreamId Streams::stream_for(const JobJoined& event, const order::Position& position, bool chosen) {
   const Dataset& dataset = datasets_[s_.dataset_of.at(event.dataset)];
   const Order family = family_of(event.order);
-  const bool alone = !s_.config.share_streams || family == Order::listed || chosen;
+  // Weights that may change are those of one job.
+  const order::Position::Fields& at = position.fields();
+  const bool changes = at.mixing && at.mixing->may_change();
+  const bool alone = !s_.config.share_streams || family == Order::listed || chosen || changes;
   // Jobs that draw from the same weights in different ways have nothing in common.
   const bool weighted = family == Order::weighted;
-  const std::uint64_t draws = weighted ? hash(event.draws, event.multinomial ? 1 : 0) : 0;
+  const std::uint64_t draws = weighted     ? hash(event.draws, event.multinomial ? 1 : 0)
+                              : at.mixing ? at.draws
+                                          : 0;
   const std::uint32_t block = block_samples(event, position);
   const std::uint64_t key =
       hash(dataset.id.value, dataset.catalogue->version(), event.pipeline.value,
-           s_.pipelines.at(event.pipeline.value)->hash, position.fields().seed,
+           s_.pipelines.at(event.pipeline.value)->hash, at.seed,
            static_cast<std::uint64_t>(family), draws, block, alone ? event.job.value + 1 : 0);
   for (const StreamId index : dataset.streams) {
     if (s_.streams[index].sharing_key == key) return index;
   }
-  const StreamId made = make_stream(event, position.fields().seed, key, block);
+  const StreamId made = make_stream(event, position, key, block);
   s_.streams[made].alone = alone;
   s_.streams[made].chosen = chosen;
   return made;
@@ -72,8 +77,9 @@ std::uint32_t Streams::block_samples(const JobJoined& event,
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(block, catalogue.samples()));
 }
 
-StreamId Streams::make_stream(const JobJoined& event, std::uint64_t seed, std::uint64_t key,
-                              std::uint32_t block_samples) {
+StreamId Streams::make_stream(const JobJoined& event, const order::Position& position,
+                              std::uint64_t key, std::uint32_t block_samples) {
+  const std::uint64_t seed = position.fields().seed;
   const StreamId index = s_.streams.make();
   Stream& stream = s_.streams[index];
   stream.id = index;
@@ -94,9 +100,12 @@ StreamId Streams::make_stream(const JobJoined& event, std::uint64_t seed, std::u
   options.seed = seed;
   options.generation_epochs = s_.config.generation_epochs;
   options.ready_window = s_.config.ready_window;
-  stream.epoch_samples = stream.family == Order::weighted && event.draws > 0
-                             ? event.draws
-                             : dataset.catalogue->samples();
+  stream.epoch_samples = epoch_samples_of(event, *dataset.catalogue, &position);
+  if (const auto& mixing = position.fields().mixing) {
+    stream.mixed_sources.assign(mixing->sources().begin(), mixing->sources().end());
+    std::sort(stream.mixed_sources.begin(), stream.mixed_sources.end(),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
+  }
   options.sizes = {stream.epoch_samples, stream.block_samples, 1};
   stream.lanes = std::make_unique<order::Lanes>(options);
   stream.lanes->on_changed_needs([this, index] { s_.needs_changed(index); });

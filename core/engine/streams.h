@@ -59,7 +59,7 @@ class Streams {
   void begin_step();
 
  private:
-  StreamId make_stream(const JobJoined& event, std::uint64_t seed, std::uint64_t key,
+  StreamId make_stream(const JobJoined& event, const order::Position& position, std::uint64_t key,
                        std::uint32_t block_samples);
   Bytes sample_bytes(const JobJoined& event) const;
   std::uint32_t block_samples(const JobJoined& event, const order::Position& position) const;

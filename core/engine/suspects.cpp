@@ -86,6 +86,27 @@ std::optional<StreamFailure> Suspects::replace_corrupt(Making& making) {
   return std::nullopt;
 }
 
+namespace {
+
+// The first good sample for a visit of a corrupt one. Of a mixture it is of the same source.
+template <class IsCorrupt>
+std::optional<SampleId> replacement(const EngineState& s, const Block& block, SampleId corrupt,
+                                    std::uint32_t occurrence, IsCorrupt is_corrupt) {
+  const Stream& stream = s.streams[block.stream];
+  const Catalogue& catalogue = *s.datasets[stream.dataset].catalogue;
+  const order::KeyRoot root{catalogue.version(), stream.seed};
+  if (stream.family != Order::mixed)
+    return order::replacement(root, block.name.generation, block.name.pass, corrupt,
+                              {SampleId(0), catalogue.samples()}, is_corrupt);
+  const auto next = std::upper_bound(
+      stream.mixed_sources.begin(), stream.mixed_sources.end(), corrupt,
+      [](SampleId at, const SampleRange& source) { return at < source.first; });
+  BF_CHECK(next != stream.mixed_sources.begin());
+  return order::replacement(root, 0, occurrence, corrupt, *(next - 1), is_corrupt);
+}
+
+}  // namespace
+
 std::optional<StreamFailure> Suspects::declare_corrupt(const Making& making,
                                                        Making::Suspect& suspect) {
   const Block& block = s_.blocks[making.block];
@@ -100,10 +121,10 @@ std::optional<StreamFailure> Suspects::declare_corrupt(const Making& making,
   const std::uint64_t samples = dataset.catalogue->samples();
   const std::uint64_t most =
       std::max(order::kCorruptLeast, s_.config.corrupt_ratio_max.share_of(samples));
-  const auto other = order::replacement(
-      {dataset.catalogue->version(), stream.seed}, block.name.generation, block.name.pass,
-      suspect.original, samples,
-      [&](SampleId sample) { return std::binary_search(corrupt.begin(), corrupt.end(), sample); });
+  const auto other =
+      replacement(s_, block, suspect.original, suspect.occurrence, [&](SampleId sample) {
+        return std::binary_search(corrupt.begin(), corrupt.end(), sample);
+      });
   if (corrupt.size() > most || !other) {
     return StreamFailure{block.stream, Refusal::too_many_corrupt, corrupt.size(), most};
   }
@@ -161,9 +182,7 @@ void Suspects::stand_in(const EngineState& s, Making& making, Ingredient& ingred
     return std::binary_search(known.begin(), known.end(), sample);
   };
   if (!corrupt(ingredient.sample)) return;
-  const order::KeyRoot root{dataset.catalogue->version(), stream.seed};
-  const auto used = order::replacement(root, block.name.generation, block.name.pass,
-                                       ingredient.sample, dataset.catalogue->samples(), corrupt);
+  const auto used = replacement(s, block, ingredient.sample, ingredient.occurrence, corrupt);
   making.suspects.push_back({ingredient.index, ingredient.sample, used.value_or(ingredient.sample),
                              0, true, ingredient.occurrence});
   ingredient.sample = making.suspects.back().used;

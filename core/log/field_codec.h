@@ -26,7 +26,7 @@ constexpr std::int64_t unzigzag(std::uint64_t value) {
 }
 
 constexpr std::uint64_t last_value(Order) {
-  return static_cast<std::uint64_t>(Order::listed);
+  return static_cast<std::uint64_t>(Order::mixed);
 }
 constexpr std::uint64_t last_value(Form) {
   return static_cast<std::uint64_t>(Form::prepared);
@@ -54,6 +54,7 @@ class FieldWriter {
   }
   void count(std::uint64_t value) { bytes_.count(value); }
   ByteWriter& bytes() { return bytes_; }
+  std::vector<std::byte>& out() { return out_; }
 
   template <class T>
   void put(const T& field) {

@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint32_t kLanesMost = 1 << 24;
 // Samples in a step, of all ranks: the same.
 constexpr std::uint64_t kStepMost = 1 << 24;
-constexpr std::uint64_t kLastKind = static_cast<std::uint64_t>(engine::Promise::Kind::resized);
+constexpr std::uint64_t kLastKind = static_cast<std::uint64_t>(engine::Promise::Kind::mixture_changed);
 
 engine::JobJoined whole(const engine::PromisedJoin& promised) {
   engine::JobJoined join = promised.join;
@@ -56,6 +56,8 @@ void put(const engine::Promise& promise, FieldWriter& writer) {
     case engine::Promise::Kind::resized:
       writer.put(promise.batch_samples);
       return writer.put(std::span<const NodeId>(promise.ranks));
+    case engine::Promise::Kind::mixture_changed:
+      return order::encode(promise.change, writer.out());
   }
 }
 
@@ -99,6 +101,8 @@ std::optional<engine::Promise> taken(std::span<const std::byte> payload, Arena& 
     reader.take(promise.batch_samples);
     reader.take(ranks);
     promise.ranks.assign(ranks.begin(), ranks.end());
+  } else if (promise.kind == engine::Promise::Kind::mixture_changed) {
+    promise.change = order::read_mixture_change(reader.bytes());
   }
   if (!reader.ok() || !reader.at_end()) return std::nullopt;
   return promise;
@@ -149,6 +153,8 @@ std::string Promises::apply(const engine::Promise& promise) {
   if (promise.kind == engine::Promise::Kind::resized) {
     return resized(found->second, promise);
   }
+  if (promise.kind == engine::Promise::Kind::mixture_changed)
+    return found->second.join.position.change(promise.change);
   jobs_.erase(found);
   return "";
 }

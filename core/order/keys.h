@@ -79,6 +79,11 @@ constexpr std::uint64_t chosen_seed(std::uint64_t seed, std::uint32_t job) {
   return hash(9, seed, job);
 }
 
+// The order of a pass of a source of a mixture that begins at sample `first`.
+constexpr std::uint64_t source_key(KeyRoot root, SampleId first, std::uint64_t pass) {
+  return hash(10, root.dataset_version, root.seed, first.value, pass);
+}
+
 // Where the draws of one pipeline step begin (`step`: its index in the pipeline). How many numbers
 // a step draws does not shift those of the next.
 constexpr std::uint64_t step_seed(std::uint64_t draw_key, std::uint32_t step) {

@@ -39,6 +39,14 @@ Mixture::Mixture(std::span<const std::uint64_t> parts, std::span<const std::uint
   set_parts(parts);
 }
 
+Mixture::Mixture(std::span<const State> states) {
+  for (const State& state : states) now_ += state.taken;
+  for (const State& state : states)
+    sources_.push_back({state.part, 1, state.taken, state.behind, now_});
+  for (std::uint32_t i = 0; i < sources_.size(); ++i) enqueue(i);
+  admit();
+}
+
 void Mixture::set_parts(std::span<const std::uint64_t> parts) {
   ready_ = {};
   waiting_ = {};

@@ -29,6 +29,17 @@ class Mixture {
   // REQUIRES: the sum of parts is kWhole; a length, from 1 to kLengthMost, for each source
   Mixture(std::span<const std::uint64_t> parts, std::span<const std::uint32_t> lengths);
 
+  // What each source was given, and is due, at one time.
+  struct State {
+    std::uint64_t part = 0;
+    std::uint64_t taken = 0;
+    __int128 behind = 0;  // in units of 1 / kWhole
+    friend constexpr bool operator==(const State&, const State&) = default;
+  };
+  // Goes on from there as if it had never stopped. All items have one unit. REQUIRES: the sum of
+  // parts is kWhole
+  explicit Mixture(std::span<const State> states);
+
   // The source of the next item.
   std::uint32_t next() const { return ready_.top().source; }
   // Takes that item. `length` is that of the item behind it in its source.
@@ -37,7 +48,9 @@ class Mixture {
   void set_parts(std::span<const std::uint64_t> parts);
 
   std::uint64_t now() const { return now_; }
+  std::uint32_t sources() const { return static_cast<std::uint32_t>(sources_.size()); }
   std::uint64_t taken(std::uint32_t source) const { return sources_[source].taken; }
+  std::uint64_t part(std::uint32_t source) const { return sources_[source].part; }
   // What is due, less what was taken, in units of 1 / kWhole.
   __int128 behind(std::uint32_t source) const;
 

@@ -13,6 +13,9 @@ namespace {
 
 using OpenLane = LanePosition::OpenLane;
 
+// Of a mixture each sample of a slice is drawn: this bounds the work that a slice asks for.
+constexpr std::uint64_t kDrawnSliceMost = 1 << 16;
+
 // The lane's entry in `lanes.open`, or null. `Lanes`: LanePosition, const or not.
 template <class Lanes>
 auto* find_open(Lanes& lanes, std::uint32_t lane) {
@@ -128,7 +131,7 @@ bool is_in_sequence(const Position::Fields& fields) {
 }
 
 std::uint64_t consumed_most(const Position::Fields& fields) {
-  if (fields.order == Order::weighted) return fields.draws;
+  if (is_drawn(fields.order)) return fields.draws;
   if (fields.order == Order::listed) return UINT64_MAX;
   if (fields.order == Order::relaxed && fields.lanes.sizes.samples == 0 && !fields.chosen) return 0;
   return fields.samples;
@@ -152,13 +155,28 @@ std::string left_out_problem(const Position::Fields& fields) {
   return "";
 }
 
+std::string mixing_problem(const Position::Fields& fields) {
+  if (fields.order != Order::mixed) return fields.mixing ? "a mixture in another order" : "";
+  if (!fields.mixing || fields.draws == 0) return "a mixed order without a mixture, or draws";
+  if (fields.mixing->drawn() < fields.consumed)
+    return fmt::format("{} samples consumed of {} that were drawn", fields.consumed,
+                       fields.mixing->drawn());
+  for (const SampleRange& source : fields.mixing->sources()) {
+    if (source.first.value + source.samples > fields.samples)
+      return fmt::format("a source ends behind the {} samples of the dataset", fields.samples);
+  }
+  return "";
+}
+
 std::string fields_problem(const Position::Fields& fields) {
   if (fields.samples > kSamplesMost || fields.draws > kSamplesMost) {
     return fmt::format("more than {} samples or draws", kSamplesMost);
   }
-  if (fields.order != Order::weighted && (fields.weights != 0 || fields.draws != 0)) {
+  if ((fields.order != Order::weighted && fields.weights != 0) ||
+      (!is_drawn(fields.order) && fields.draws != 0)) {
     return "weights in an order that has none";
   }
+  if (std::string problem = mixing_problem(fields); !problem.empty()) return problem;
   const bool rehearses = fields.buffer != 0 || fields.rehearsed != 0;
   if (rehearses && !has_rehearsal(fields.order)) return "rehearsal in an order that has none";
   if (fields.rehearsed > kSamplesMost) {
@@ -261,6 +279,15 @@ Position Position::chosen(Digest dataset_version, std::uint64_t samples, std::ui
   return position;
 }
 
+Position Position::mixed(Mixing mixing, Digest dataset_version, std::uint64_t samples,
+                         std::uint64_t seed, std::uint64_t draws) {
+  BF_CHECK(draws > 0 && draws <= kSamplesMost);
+  Position position(Order::mixed, dataset_version, samples, seed);
+  position.fields_.draws = draws;
+  position.fields_.mixing = std::move(mixing);
+  return position;
+}
+
 std::optional<Position> Position::from(Fields fields, std::string& problem) {
   problem = fields_problem(fields);
   if (!problem.empty()) return std::nullopt;
@@ -270,7 +297,7 @@ std::optional<Position> Position::from(Fields fields, std::string& problem) {
 }
 
 std::uint64_t Position::epoch_samples() const {
-  return fields_.order == Order::weighted ? fields_.draws : fields_.samples;
+  return is_drawn(fields_.order) ? fields_.draws : fields_.samples;
 }
 
 std::uint32_t Position::samples_had(std::uint32_t lane, std::uint32_t block) const {
@@ -326,6 +353,7 @@ std::string Position::apply_one(const Slice& slice) {
     return fmt::format("{} samples more than the epoch has left",
                        count - (consumed_most(fields_) - fields_.consumed));
   }
+  if (fields_.mixing && count > kDrawnSliceMost) return "a slice that is longer than any block";
   if (is_in_sequence(fields_) && slice.name.generation != fields_.epoch) {
     return fmt::format("a slice of epoch {} in epoch {}", slice.name.generation, fields_.epoch);
   }
@@ -333,6 +361,7 @@ std::string Position::apply_one(const Slice& slice) {
     if (std::string problem = apply_relaxed(slice); !problem.empty()) return problem;
   }
   fields_.consumed += count;
+  for (std::uint64_t i = 0; fields_.mixing && i < count; ++i) fields_.mixing->take();
   return "";
 }
 
@@ -421,7 +450,7 @@ void Position::finish_epoch() {
   fields_.part_blocks.clear();
   fields_.left_out.clear();
   fields_.weights = 0;
-  fields_.draws = 0;
+  if (fields_.order != Order::mixed) fields_.draws = 0;
   fields_.buffer = 0;
   fields_.rehearsed = 0;
 }
@@ -450,6 +479,13 @@ void Position::begin_draws(Digest weights, std::uint64_t draws) {
                    fields_.epoch);
   fields_.weights = weights;
   fields_.draws = draws;
+}
+
+std::string Position::change(MixtureChange change) {
+  if (!fields_.mixing) return "weights of sources in an order that has none";
+  std::string problem = fields_.mixing->problem_of(change);
+  if (problem.empty()) fields_.mixing->change(std::move(change));
+  return problem;
 }
 
 std::string Position::mismatch(Digest dataset_version, std::uint64_t samples,

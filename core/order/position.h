@@ -11,6 +11,8 @@
 // the epoch's permutation the job has had all indices up to the last one that it had, but for those
 // that were left out.
 //
+// Of a mixture it has all that its draws follow from (core/order/mixing.h).
+//
 // It has two forms: compact bytes for the promise log (position_bytes.cpp), and JSON for a
 // framework's checkpoint (position_json.cpp). Both
 // readers take bytes from any source, and accept only a position that a job can really be at.
@@ -28,6 +30,7 @@
 #include "core/order/block_name.h"
 #include "core/order/chosen.h"
 #include "core/order/lane_position.h"
+#include "core/order/mixing.h"
 
 namespace batchflow::order {
 
@@ -62,9 +65,10 @@ class Position {
     // was. Ascending.
     std::vector<std::uint64_t> left_out;
     Digest weights = 0;           // weighted
-    std::uint64_t draws = 0;      // weighted: M
+    std::uint64_t draws = 0;      // weighted, mixed: M
     Digest buffer = 0;            // what the last step rehearsed from; 0: nothing
     std::uint64_t rehearsed = 0;  // draws that the epoch has had, from any buffer
+    std::optional<Mixing> mixing;  // mixed
   };
 
   Position() = default;
@@ -74,6 +78,9 @@ class Position {
   // The same of a relaxed job of which a policy chooses the samples.
   static Position chosen(Digest dataset_version, std::uint64_t samples, std::uint64_t seed,
                          std::uint32_t epoch = 0);
+  // Of a mixture, in epochs of so many draws. REQUIRES: 0 < draws <= kSamplesMost
+  static Position mixed(Mixing mixing, Digest dataset_version, std::uint64_t samples,
+                        std::uint64_t seed, std::uint64_t draws);
   // Empty, with the reason in `problem`, when no job can be at this position.
   static std::optional<Position> from(Fields fields, std::string& problem);
 
@@ -110,6 +117,8 @@ class Position {
   // The epoch consists of this many draws from these weights. With other weights than before it
   // begins again. REQUIRES: weighted
   void begin_draws(Digest weights, std::uint64_t draws);
+  // Mixed: from a later draw on other weights hold. Answers what is wrong with them, or nothing.
+  [[nodiscard]] std::string change(MixtureChange change);
   // What the next step rehearses from; 0: nothing. False: the order has no rehearsal.
   [[nodiscard]] bool rehearse(Digest buffer);
 

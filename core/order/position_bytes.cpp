@@ -9,7 +9,26 @@ namespace {
 
 constexpr std::uint8_t kBytesFormat = 2;
 // Stands for Order::relaxed where a policy chooses the samples.
-constexpr std::uint8_t kChosenOrder = static_cast<std::uint8_t>(Order::listed) + 1;
+constexpr std::uint8_t kChosenOrder = 5;
+constexpr std::uint8_t kMixedOrder = 6;
+
+std::uint8_t code_of(const Position::Fields& fields) {
+  if (fields.chosen) return kChosenOrder;
+  return fields.order == Order::mixed ? kMixedOrder : static_cast<std::uint8_t>(fields.order);
+}
+
+Order order_of(std::uint8_t code) {
+  if (code == kMixedOrder) return Order::mixed;
+  return code == kChosenOrder ? Order::relaxed : static_cast<Order>(code);
+}
+
+std::optional<Mixing> read_mixing(ByteReader& reader, std::uint64_t samples) {
+  const std::vector<std::uint8_t> bytes = reader.bytes(reader.count());
+  std::string problem;
+  auto mixing = decode_mixing(std::as_bytes(std::span(bytes)), samples, problem);
+  if (!mixing) reader.fail();
+  return mixing;
+}
 
 void write_lanes(const Position::Fields& fields, ByteWriter& writer) {
   const LanePosition& lanes = fields.lanes;
@@ -73,7 +92,7 @@ void encode(const Position& position, std::vector<std::byte>& out) {
   const Position::Fields& fields = position.fields();
   ByteWriter writer(out);
   writer.u8(kBytesFormat);
-  writer.u8(fields.chosen ? kChosenOrder : static_cast<std::uint8_t>(fields.order));
+  writer.u8(code_of(fields));
   writer.u64(fields.dataset_version);
   writer.u64(fields.seed);
   writer.count(fields.samples);
@@ -88,6 +107,13 @@ void encode(const Position& position, std::vector<std::byte>& out) {
     writer.u64(fields.weights);
     writer.count(fields.draws);
   }
+  if (fields.mixing) {
+    writer.count(fields.draws);
+    std::vector<std::byte> bytes;
+    encode(*fields.mixing, bytes);
+    writer.count(bytes.size());
+    out.insert(out.end(), bytes.begin(), bytes.end());
+  }
   writer.u64(fields.buffer);
   writer.count(fields.rehearsed);
 }
@@ -101,9 +127,9 @@ std::optional<Position> decode_position(std::span<const std::byte> bytes, std::s
   }
   Position::Fields fields;
   const std::uint8_t order = reader.u8();
-  if (order > kChosenOrder) reader.fail();
+  if (order > kMixedOrder) reader.fail();
   fields.chosen = order == kChosenOrder;
-  fields.order = fields.chosen ? Order::relaxed : static_cast<Order>(reader.ok() ? order : 0);
+  fields.order = order_of(reader.ok() ? order : 0);
   fields.dataset_version = reader.u64();
   fields.seed = reader.u64();
   fields.samples = reader.count();
@@ -117,6 +143,10 @@ std::optional<Position> decode_position(std::span<const std::byte> bytes, std::s
   if (fields.order == Order::weighted) {
     fields.weights = reader.u64();
     fields.draws = reader.count();
+  }
+  if (fields.order == Order::mixed) {
+    fields.draws = reader.count();
+    fields.mixing = read_mixing(reader, fields.samples);
   }
   fields.buffer = reader.u64();
   fields.rehearsed = reader.count();

@@ -36,11 +36,13 @@ enum Field : std::size_t {
   buffer,
   rehearsed,
   left_out,
+  mixture,
 };
-constexpr std::array<std::string_view, 19> kFieldNames{
+constexpr std::array<std::string_view, 20> kFieldNames{
     "v",          "order", "dataset", "samples",   "seed",    "epoch", "consumed",
     "generation", "block", "lane",    "passes",    "had",     "open",  "cursor",
-    "weights",    "draws", "buffer",  "rehearsed", "left_out"};
+    "weights",    "draws", "buffer",  "rehearsed", "left_out",
+    "mixture"};
 constexpr std::uint32_t bit(Field field) {
   return 1u << field;
 }
@@ -50,6 +52,7 @@ constexpr std::uint32_t kGeneration =
     bit(generation) | bit(block) | bit(lane) | bit(passes) | bit(had) | bit(open) | bit(cursor);
 constexpr std::uint32_t kChosen = bit(left_out);
 constexpr std::uint32_t kWeights = bit(weights) | bit(draws);
+constexpr std::uint32_t kMixture = bit(mixture) | bit(draws);
 constexpr std::uint32_t kRehearsal = bit(buffer) | bit(rehearsed);
 
 struct RawOpenLane {
@@ -66,6 +69,7 @@ struct Raw {
   std::vector<std::uint8_t> had;
   std::vector<RawOpenLane> open;
   std::vector<std::uint8_t> left_out;
+  std::vector<std::uint8_t> mixing;
 };
 
 // Reads the few kinds of values that a position has. After the first failure it stays where it was.
@@ -249,6 +253,9 @@ void read_value(Scanner& scanner, Field field, Raw& raw) {
     case left_out:
       raw.left_out = scanner.base64();
       return;
+    case mixture:
+      raw.mixing = scanner.base64();
+      return;
   }
 }
 
@@ -288,8 +295,13 @@ std::string missing(std::uint32_t fields) {
 // there.
 std::string presence_problem(const Raw& raw) {
   if (const auto lacks = kAlways & ~raw.seen; lacks != 0) return missing(lacks);
+  const bool is_mixed = raw.fields.order == Order::mixed;
+  if ((raw.seen & bit(is_mixed ? weights : mixture)) != 0)
+    return "a position has fields of another order";
+  const std::uint32_t draws_group = is_mixed ? kMixture : kWeights;
   for (const auto& [group, own] :
-       {std::pair{kGeneration, Order::relaxed}, std::pair{kWeights, Order::weighted},
+       {std::pair{kGeneration, Order::relaxed},
+        std::pair{draws_group, is_mixed ? Order::mixed : Order::weighted},
         std::pair{kChosen, Order::relaxed}}) {
     if ((raw.seen & group) == 0) continue;
     if (raw.fields.order != own) return "a position has fields of another order";
@@ -308,6 +320,19 @@ std::string read_left_out(Raw& raw) {
   if (reader.ok() && reader.at_end()) return "";
   return fmt::format("'left_out' is not a list of at most {} of {} indices", Position::kLeftOutMost,
                      raw.fields.samples);
+}
+
+std::string read_mixing(Raw& raw) {
+  std::string problem;
+  raw.fields.mixing =
+      decode_mixing(std::as_bytes(std::span(raw.mixing)), raw.fields.samples, problem);
+  return problem;
+}
+
+std::string text_of(const Mixing& mixing) {
+  std::vector<std::byte> bytes;
+  encode(mixing, bytes);
+  return base64_of({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
 }
 
 std::string text_of(std::span<const std::uint64_t> indices) {
@@ -370,6 +395,8 @@ std::string to_json(const Position& position) {
   if (fields.order == Order::weighted && fields.draws != 0) {
     fmt::format_to(out, R"(,"weights":"{:016x}","draws":{})", fields.weights, fields.draws);
   }
+  if (fields.mixing)
+    fmt::format_to(out, R"(,"draws":{},"mixture":"{}")", fields.draws, text_of(*fields.mixing));
   if (fields.buffer != 0 || fields.rehearsed != 0) {
     fmt::format_to(out, R"(,"buffer":"{:016x}","rehearsed":{})", fields.buffer, fields.rehearsed);
   }
@@ -384,6 +411,7 @@ std::optional<Position> position_from_json(std::string_view text, std::string& p
   if (problem.empty()) problem = presence_problem(raw);
   if (problem.empty() && (raw.seen & kGeneration) != 0) problem = assemble_lanes(raw);
   if (problem.empty() && (raw.seen & kChosen) != 0) problem = read_left_out(raw);
+  if (problem.empty() && (raw.seen & bit(mixture)) != 0) problem = read_mixing(raw);
   if (!problem.empty()) return std::nullopt;
   return Position::from(std::move(raw.fields), problem);
 }

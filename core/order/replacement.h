@@ -14,21 +14,22 @@ namespace batchflow::order {
 // After so many corrupt candidates in a row the job ends with an error.
 inline constexpr std::uint32_t kReplacementAttemptsMost = 64;
 
-// The k-th candidate for a corrupt sample of a dataset of `samples` samples.
+// The k-th candidate for a corrupt sample, one of `range`.
 constexpr SampleId replacement_candidate(KeyRoot root, std::uint64_t generation, std::uint32_t pass,
                                          SampleId corrupt, std::uint32_t attempt,
-                                         std::uint64_t samples) {
-  return SampleId(
-      high_64_of_product(replacement_key(root, generation, pass, corrupt, attempt), samples));
+                                         SampleRange range) {
+  return SampleId(range.first.value +
+                  high_64_of_product(replacement_key(root, generation, pass, corrupt, attempt),
+                                     range.samples));
 }
 
 // The first good candidate; empty when all are corrupt. `is_corrupt(SampleId)` answers which are.
 template <class IsCorrupt>
 constexpr std::optional<SampleId> replacement(KeyRoot root, std::uint64_t generation,
                                               std::uint32_t pass, SampleId corrupt,
-                                              std::uint64_t samples, IsCorrupt is_corrupt) {
+                                              SampleRange range, IsCorrupt is_corrupt) {
   for (std::uint32_t k = 0; k < kReplacementAttemptsMost; ++k) {
-    const auto candidate = replacement_candidate(root, generation, pass, corrupt, k, samples);
+    const auto candidate = replacement_candidate(root, generation, pass, corrupt, k, range);
     if (!is_corrupt(candidate)) return candidate;
   }
   return std::nullopt;

@@ -38,7 +38,7 @@ Draw WeightedEpoch::at(std::uint64_t index) const {
   return drawing_ == Drawing::systematic ? systematic(order_(index)) : multinomial(index);
 }
 
-void WeightedEpoch::fill(std::uint64_t first, std::span<Draw> out) const {
+void WeightedEpoch::fill(std::uint64_t first, std::span<Draw> out) {
   BF_CHECK(first <= draws_ && out.size() <= draws_ - first);
   if (drawing_ == Drawing::multinomial) {
     for (Draw& draw : out) draw = multinomial(first++);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 
+#include "core/order/drawn_epoch.h"
 #include "core/order/keys.h"
 #include "core/order/permutation.h"
 #include "core/order/weights.h"
@@ -18,28 +19,20 @@ namespace batchflow::order {
 
 enum class Drawing : std::uint8_t { systematic, multinomial };
 
-// A sample drawn, and what tells this visit from the others of the epoch: the word `occurrence` of
-// its draw key. Systematic: 0, 1, ... for each sample. Multinomial: the number of the draw.
-struct Draw {
-  SampleId sample;
-  std::uint64_t occurrence = 0;
-  friend constexpr bool operator==(const Draw&, const Draw&) = default;
-};
-
-class WeightedEpoch {
+class WeightedEpoch final : public DrawnEpoch {
  public:
   // `weights` must outlive it, unchanged. REQUIRES: weights.total() > 0, draws <= kSamplesMost
   WeightedEpoch(const WeightTree& weights, KeyRoot root, std::uint64_t epoch, std::uint64_t draws,
                 Drawing drawing);
 
   std::uint64_t draws() const { return draws_; }
-  // The generation in the draw keys and block names of this epoch. It names everything that the
-  // draws follow from, beside the key root.
-  std::uint64_t generation() const { return generation_; }
+  // It names everything that the draws follow from, beside the key root.
+  std::uint64_t generation() const override { return generation_; }
+  bool has(std::uint64_t) const override { return true; }
   // REQUIRES: index < draws()
   Draw at(std::uint64_t index) const;
-  // The draws at indices first, first + 1, ... REQUIRES: first + out.size() <= draws()
-  void fill(std::uint64_t first, std::span<Draw> out) const;
+  // REQUIRES: first + out.size() <= draws()
+  void fill(std::uint64_t first, std::span<Draw> out) override;
 
  private:
   Draw systematic(std::uint64_t draw) const;

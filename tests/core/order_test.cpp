@@ -204,11 +204,11 @@ TEST_CASE("draws: fresh for each generation, pass, sample and step; nothing else
 
 TEST_CASE("replacements: the first good candidate, the same for everyone; 64 bad ones end it") {
   const auto candidate = [](std::uint32_t k) {
-    return order::replacement_candidate(kRoot, 1, 0, SampleId(7), k, 1000);
+    return order::replacement_candidate(kRoot, 1, 0, SampleId(7), k, {SampleId(0), 1000});
   };
   CHECK(candidate(0) == SampleId(high_64_of_product(hash(5, 0x1234, 42, 1, 0, 7, 0), 1000)));
   const auto find = [](auto is_corrupt) {
-    return order::replacement(kRoot, 1, 0, SampleId(7), 1000, is_corrupt);
+    return order::replacement(kRoot, 1, 0, SampleId(7), {SampleId(0), 1000}, is_corrupt);
   };
   CHECK(find([](SampleId) { return false; }) == candidate(0));
   CHECK(find([&](SampleId s) { return s == candidate(0); }) == candidate(1));
@@ -225,7 +225,8 @@ TEST_CASE("replacements: 1 % corrupt costs 1.01 tries, and no good sample is use
         ++tries;
         return id.value < 1000;
       };
-      const auto good = order::replacement(kRoot, epoch, 0, SampleId(s), 100'000, is_corrupt);
+      const auto good = order::replacement(kRoot, epoch, 0, SampleId(s), {SampleId(0), 100'000},
+                                           is_corrupt);
       REQUIRE(good.has_value());
       ++used[good->value];
     }

@@ -140,7 +140,7 @@ TEST_CASE("a run of places equals single places, and the epoch is cut by no one'
   order::WeightTree weights(5000, 1);
   for (std::uint64_t s = 0; s < 5000; s += 3) weights.set(SampleId(s), 10);
   for (const order::Drawing drawing : {order::Drawing::systematic, order::Drawing::multinomial}) {
-    const order::WeightedEpoch epoch(weights, kRoot, 7, 80'000, drawing);
+    order::WeightedEpoch epoch(weights, kRoot, 7, 80'000, drawing);
     std::vector<order::Draw> run(300);
     epoch.fill(79'700, run);
     for (std::size_t i = 0; i < run.size(); ++i) REQUIRE(run[i] == epoch.at(79'700 + i));

@@ -26,11 +26,18 @@ Checker::Checker(const JobPlan& plan, const DatasetPlan& dataset)
       seen_(dataset.samples, false),
       last_draw_(dataset.samples, {0, 0}) {
   const bool weighted = plan.order == Order::weighted;
-  epoch_samples_ = weighted && plan.draws > 0 ? plan.draws : dataset.samples;
+  epoch_samples_ = is_drawn(plan.order) && plan.draws > 0 ? plan.draws : dataset.samples;
   if (weighted) {
     weighted_ = std::make_unique<WeightedCheck>(dataset.samples, epoch_samples_, plan.multinomial);
   }
   if (plan.node_local) locality_ = std::make_unique<LocalityCheck>(dataset.samples);
+}
+
+void Checker::begins(std::uint64_t seed) {
+  seed_ = seed;
+  if (plan_.order == Order::mixed && !mixture_)
+    mixture_ = std::make_unique<MixtureCheck>(order::KeyRoot{dataset_.version, seed}, plan_.sources,
+                                              order::Mixture::parts_of(plan_.weights));
 }
 
 void Checker::began(const std::vector<NodeId>& ranks, std::uint32_t batch_samples, bool anew) {
@@ -182,10 +189,11 @@ void Checker::check_fillers(const Step& step, std::uint64_t own) {
 // Whatever the order: no sample comes twice with the key that its random steps are drawn with.
 void Checker::count_draw(const Handed& sample) {
   const order::KeyRoot root{dataset_.version, seed_};
-  const bool numbered = weighted_ != nullptr || sample.rehearsed;
+  const bool numbered = weighted_ || mixture_ || sample.rehearsed;
   const std::uint64_t key =
       numbered
-          ? order::occurrence_draw_key(root, sample.generation, sample.visited, sample.occurrence)
+          ? order::occurrence_draw_key(root, mixture_ ? 0 : sample.generation, sample.visited,
+                                       sample.occurrence)
           : order::draw_key(root, sample.generation, sample.pass, sample.visited);
   if (!draws_.insert(key).second) {
     violated(fmt::format("sample {} repeats its draws", sample.visited.value));
@@ -197,6 +205,11 @@ void Checker::count_sample(const Handed& sample) {
   if (id >= dataset_.samples) violated(fmt::format("there is no sample {}", id));
   if (weighted_) {
     weighted_->count(sample.visited, sample.generation, sample.occurrence);
+    ++in_epoch_;
+    return check_replacement(sample);
+  }
+  if (mixture_) {
+    mixture_->count(sample.visited, sample.occurrence);
     ++in_epoch_;
     return check_replacement(sample);
   }
@@ -238,8 +251,11 @@ void Checker::check_replacement(const Handed& sample) {
     return;
   }
   ++counts_.replaced;
-  const auto used = order::replacement(root, sample.generation, sample.pass, sample.visited,
-                                       dataset_.samples, corrupt);
+  const auto used =
+      mixture_ ? order::replacement(root, 0, static_cast<std::uint32_t>(sample.occurrence),
+                                    sample.visited, mixture_->source_of(sample.visited), corrupt)
+               : order::replacement(root, sample.generation, sample.pass, sample.visited,
+                                    {SampleId(0), dataset_.samples}, corrupt);
   if (!used || *used != sample.used) violated("a replacement that the rule does not name");
 }
 

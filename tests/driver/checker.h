@@ -19,6 +19,7 @@
 
 #include "core/order/permutation.h"
 #include "tests/driver/locality_check.h"
+#include "tests/driver/mixture_check.h"
 #include "tests/driver/rehearsal_check.h"
 #include "tests/driver/scenario.h"
 #include "tests/driver/weighted_check.h"
@@ -58,13 +59,15 @@ class Checker {
  public:
   Checker(const JobPlan& plan, const DatasetPlan& dataset);
   // At the beginning; `seed`: of its seed group, by the rules of the order.
-  void begins(std::uint64_t seed) { seed_ = seed; }
+  void begins(std::uint64_t seed);
 
   // It goes on from the last step that counts, with ranks on these nodes; `anew`: in a service that
   // may know nothing of it.
   void began(const std::vector<NodeId>& ranks, std::uint32_t batch_samples, bool anew);
   // The job reports a score; it counts for weighted epochs that begin from here on.
   void scored(SampleId sample, float score);
+  // Null, but of a mixture.
+  MixtureCheck* mixture() { return mixture_.get(); }
   // What the job tells of its buffer.
   RehearsalCheck& rehearsal() { return rehearsal_; }
   void handed(Rank rank, std::uint64_t step, std::uint32_t epoch, bool last_of_epoch,
@@ -113,13 +116,14 @@ class Checker {
   std::uint64_t in_epoch_ = 0;  // samples that count, fillers apart
   bool tail_seen_ = false;
   bool may_restart_ = false;     // the next step that counts may be the first of its epoch, again
-  std::uint64_t epoch_samples_;  // N, or the draws of a weighted epoch
+  std::uint64_t epoch_samples_;  // N, or the draws of an epoch
   std::vector<bool> seen_;
   std::vector<std::pair<std::uint64_t, std::uint32_t>> last_draw_;  // a sample: (g + 1, r)
   std::unordered_set<std::uint64_t> draws_;                         // keys of all that was drawn
   RehearsalCheck rehearsal_;
   std::unique_ptr<LocalityCheck> locality_;
   std::unique_ptr<WeightedCheck> weighted_;
+  std::unique_ptr<MixtureCheck> mixture_;
   std::unique_ptr<order::Permutation> sequence_;
   std::uint32_t sequence_epoch_ = UINT32_MAX;
 };

@@ -20,7 +20,8 @@ const DatasetPlan& Driver::dataset_of(const Client& client) const {
 // The seed groups of the order rules. Where nothing is shared a weighted job has its own.
 std::uint64_t Driver::seed_of(const Client& client) const {
   const JobPlan& plan = client.plan;
-  const bool fixed = plan.order == Order::strict || plan.order == Order::sequential;
+  const bool fixed = plan.order == Order::strict || plan.order == Order::sequential ||
+                     plan.order == Order::mixed;
   const bool own = plan.order == Order::weighted && !config_.share_streams;
   const std::uint64_t seed = plan.has_shuffle_seed ? hash(1, plan.shuffle_seed)
                              : fixed               ? 0
@@ -79,6 +80,7 @@ void Driver::join(std::size_t index) {
   event.runs = client.plan.runs;
   event.rehearsed = client.plan.rehearsed;
   client.joins_anew = true;
+  client.changes_asked.clear();
   node_lists_.push_back(client.nodes);
   event.ranks = node_lists_.back();
   const bool fresh = client.position.epoch() == 0 && client.position.consumed() == 0;
@@ -87,7 +89,8 @@ void Driver::join(std::size_t index) {
   ask_for_room(client, client.plan.credits == 0 ? config_.credits : client.plan.credits);
   if (client.position.is_chosen()) machine_.forget_drawn(client.position.fields().seed);
   positions_.push_back(client.position);
-  if (!fresh && client.plan.order != Order::listed) event.position = &positions_.back();
+  const bool told = client.plan.order == Order::mixed || !fresh;
+  if (told && client.plan.order != Order::listed) event.position = &positions_.back();
   report(event);
   client.exemplars = client.plan.exemplars;
   client.checker->rehearsal().joined();
@@ -106,6 +109,15 @@ void Driver::begin_at_start(Client& client) {
           ? order::Position::chosen(dataset.version, dataset.samples, seed)
           : order::Position(client.plan.order, dataset.version, dataset.samples, seed);
   client.checker->begins(seed);
+  if (client.plan.order != Order::mixed || client.checker->mixture()->counted() > 0) return;
+  std::string problem;
+  order::Mixing::Fields fields = order::Mixing::beginning(
+      client.plan.sources, order::Mixture::parts_of(client.plan.weights));
+  fields.may_change = client.plan.changes_in_100 > 0;
+  auto mixing = order::Mixing::from(std::move(fields), dataset.samples, problem);
+  if (!mixing) violated("a mixture that cannot be: " + problem);
+  client.position = order::Position::mixed(std::move(*mixing), dataset.version, dataset.samples,
+                                           seed, draws_of(client.plan, dataset));
 }
 
 void Driver::rejoin_later(Client& client, Duration delay) {
@@ -221,7 +233,7 @@ void Driver::rejoin_or_give_up(Client& client, engine::Refusal why) {
 bool Driver::can_be_asked_for(const Client& client) const {
   const DatasetPlan& dataset = dataset_of(client);
   const std::uint64_t epoch =
-      client.plan.order == Order::weighted ? draws_of(client.plan, dataset) : dataset.samples;
+      is_drawn(client.plan.order) ? draws_of(client.plan, dataset) : dataset.samples;
   if (client.batch_samples <= client.plan.rehearsed) return false;
   return !client.plan.drop_last || client.nodes.size() * client.batch_samples <= epoch;
 }

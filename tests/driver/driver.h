@@ -130,6 +130,7 @@ class Driver {
     std::vector<SampleId> exemplars;  // as it has reported them to the service there is
     std::uint32_t attempts = 0;       // refused since its last step
     bool joins_anew = false;          // it has joined, and was not admitted yet
+    std::deque<order::MixtureChange> changes_asked;  // of the service there is, not answered
     std::uint64_t listed_sent = 0;
     std::uint64_t listed_consumed = 0;
     std::map<std::uint64_t, Consumed> consumed;
@@ -174,6 +175,7 @@ class Driver {
   void on(const engine::SetTimer& command);
   void on(const engine::LetGo& command);
   void on(const engine::Adopt&) {}
+  void on(const engine::MixtureSet& command);
   void start(Kind kind, const engine::Request& request, Duration takes, std::function<void()> over);
   std::span<const SampleId> keep(std::vector<SampleId> samples);
 
@@ -200,6 +202,7 @@ class Driver {
   void commit(Client& client, std::uint64_t step);
   void enter_draws(Client& client, const Held& first);
   void report_scores(Client& client, const Held& batch);
+  void ask_for_change(Client& client);
   void tell_first_scores(Client& client);
   void report_exemplars(Client& client);
   std::vector<std::uint64_t> indices_of(const Client& client, const engine::Deliver& command) const;
@@ -283,6 +286,7 @@ class Driver {
   std::vector<RequestId> for_gone_;  // commands of this step for workers that it hears are quiet
   std::deque<std::vector<SampleId>> lists_;  // what events refer to
   std::deque<std::vector<engine::Score>> score_lists_;
+  std::deque<std::vector<std::uint64_t>> part_lists_;
   std::deque<std::vector<NodeId>> node_lists_;
   std::deque<order::Position> positions_;
   std::deque<std::string> texts_;

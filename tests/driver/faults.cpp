@@ -245,6 +245,10 @@ void Driver::note_promises() {
         continue;
       case engine::Promise::Kind::resized:
         continue;
+      case engine::Promise::Kind::mixture_changed:
+        if (!promised_.at(promise.job.value).change(promise.change).empty())
+          violated("a promise of weights that cannot be");
+        break;
       case engine::Promise::Kind::epoch_finished:
         promised_.at(promise.job.value).finish_epoch();
         break;

@@ -32,8 +32,9 @@ std::uint64_t token(const order::Lineage& lineage, const order::Draw& visited, S
   const order::KeyRoot root{lineage.dataset_version, lineage.seed};
   const std::uint64_t generation = lineage.name.generation;
   const std::uint64_t key =
-      lineage.order == Order::weighted
-          ? order::occurrence_draw_key(root, generation, visited.sample, visited.occurrence)
+      is_drawn(lineage.order)
+          ? order::occurrence_draw_key(root, lineage.order == Order::mixed ? 0 : generation,
+                                       visited.sample, visited.occurrence)
           : order::draw_key(root, generation, lineage.name.pass, visited.sample);
   return hash(lineage.pipeline_hash, used.value, key);
 }
@@ -73,7 +74,7 @@ void Machine::forget_drawn(std::uint64_t seed) {
 }
 
 const std::vector<order::Draw>& Machine::contents(const order::Lineage& lineage) {
-  if (lineage.order == Order::weighted) {
+  if (is_drawn(lineage.order)) {
     const auto found = weighted_.find(key_of(lineage));
     if (found == weighted_.end()) violated(name(lineage.name) + " is used, but was never made");
     return found->second;
@@ -88,7 +89,7 @@ const std::vector<order::Draw>& Machine::contents(const order::Lineage& lineage)
 
 // Of a block that is made part by part, what each part tells.
 void Machine::learn(const engine::Prepare& command) {
-  if (command.lineage.order != Order::weighted) return;
+  if (!is_drawn(command.lineage.order)) return;
   constexpr SampleId kUnknown(UINT64_MAX);
   std::vector<order::Draw>& known = weighted_[key_of(command.lineage)];
   known.resize(command.lineage.samples, {kUnknown, 0});
@@ -184,7 +185,7 @@ std::vector<SampleId> Machine::prepare(const engine::Prepare& command) {
       mine.sources.push_back(item);
     }
     take(ingredient.index, ingredient.sample);
-    if (command.lineage.order == Order::weighted &&
+    if (is_drawn(command.lineage.order) &&
         draws[ingredient.index].occurrence != ingredient.occurrence) {
       violated("an ingredient drawn as another visit");
     }

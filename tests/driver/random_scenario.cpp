@@ -44,6 +44,7 @@ class Maker {
     pipelines();
     nodes();
     jobs();
+    mixtures();
     runs();
     if (chance(70)) failures();
     if (chance(70)) faults();
@@ -279,6 +280,31 @@ class Maker {
       const std::uint64_t step = (plan.batch_samples - plan.rehearsed) * plan.ranks.size();
       if (wide_ && plan.order != Order::listed && samples / step > 400) plan.steps = from(1, 400);
       made_.jobs.push_back(plan);
+    }
+  }
+
+  // Some weighted jobs draw from sources instead. It has random numbers of its own, so that all else
+  // of a seed's scenario is as it was.
+  void mixtures() {
+    Random random(hash(13, made_.seed));
+    for (JobPlan& plan : made_.jobs) {
+      const std::uint64_t samples = made_.datasets[plan.dataset.value - 1].samples;
+      if (plan.order != Order::weighted || random.below(3) > 0) continue;
+      plan.order = Order::mixed;
+      plan.multinomial = false;
+      plan.scores_in_100 = 0;
+      plan.scores_first.clear();
+      for (std::uint64_t at = random.below(3); at < samples;) {
+        const std::uint64_t count = std::min(samples - at, 1 + random.below(samples));
+        plan.sources.push_back({SampleId(at), count});
+        plan.weights.push_back(random.below(4) == 0 ? 0 : 1 + static_cast<double>(random.below(9)));
+        at += count + random.below(2);
+      }
+      if (plan.sources.empty()) plan.sources.push_back({SampleId(0), samples});
+      plan.weights.resize(plan.sources.size(), 1);
+      plan.weights[random.below(plan.weights.size())] = 5;
+      std::swap(plan.sources.front(), plan.sources.back());
+      plan.changes_in_100 = random.below(2) == 0 ? 0 : static_cast<std::uint32_t>(random.below(40));
     }
   }
 

@@ -83,6 +83,9 @@ struct JobPlan {
   std::uint32_t scores_in_100 = 0;       // after how many of its steps a rank reports scores
   // Told before the last of its ranks asks for its first batch, whenever the job is let in.
   std::vector<engine::Score> scores_first;
+  std::vector<SampleRange> sources = {};  // mixed
+  std::vector<double> weights = {};       // of these
+  std::uint32_t changes_in_100 = 0;       // after how many of its steps other weights are asked for
   std::uint64_t listed_batches = 0;  // of a listed order: how many in all
 };
 

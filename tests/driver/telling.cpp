@@ -25,6 +25,19 @@ void Driver::report_scores(Client& client, const Held& batch) {
   report(engine::ScoresReported{batch.job, score_lists_.back()});
 }
 
+// Other weights for the sources of a mixture, soon or somewhat later.
+void Driver::ask_for_change(Client& client) {
+  std::vector<double> weights;
+  for (std::size_t i = 0; i < client.plan.sources.size(); ++i)
+    weights.push_back(static_cast<double>(random_.below(4)));
+  weights[random_.below(weights.size())] = 2;
+  const std::uint64_t later = random_.below(2) * random_.below(60);
+  const std::uint64_t at = client.checker->mixture()->counted() + later;
+  client.changes_asked.push_back({at, order::Mixture::parts_of(weights)});
+  part_lists_.push_back(client.changes_asked.back().parts);
+  report(engine::MixtureChanged{client.id, at, part_lists_.back()});
+}
+
 void Driver::tell_first_scores(Client& client) {
   const std::vector<engine::Score>& scores = client.plan.scores_first;
   for (const engine::Score& score : scores) client.checker->scored(score.sample, score.value);

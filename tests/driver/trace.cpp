@@ -109,6 +109,10 @@ struct Words {
                        e.dataset.value);
   }
 
+  std::string operator()(const engine::MixtureChanged& e) {
+    return fmt::format("other weights for job {} from draw {} on", e.job.value, e.at);
+  }
+
   std::string operator()(const engine::Admit& c) {
     return fmt::format("admit job {} to stream {}, {} credits, from step {}", c.job.value,
                        c.stream.value, c.credits, c.first_step);
@@ -161,6 +165,9 @@ struct Words {
   }
   std::string operator()(const engine::LetGo& c) {
     return fmt::format("node {} may end", c.node.value);
+  }
+  std::string operator()(const engine::MixtureSet& c) {
+    return fmt::format("job {} has other weights from draw {} on", c.job.value, c.at);
   }
   std::string operator()(const engine::Adopt& c) {
     return fmt::format("share {} at {} has what was kept of dataset {}", c.share.value,

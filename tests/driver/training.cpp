@@ -25,7 +25,7 @@ order::Lineage Driver::lineage_of(const Client& client, const engine::Deliver& c
   lineage.order = from_list ? Order::weighted : of == Order::strict ? Order::relaxed : of;
   lineage.seed = client.position.fields().seed;
   const std::uint64_t samples =
-      of == Order::weighted ? draws_of(client.plan, dataset) : dataset.samples;
+      is_drawn(of) ? draws_of(client.plan, dataset) : dataset.samples;
   const order::LaneSizes sizes =
       slice.rehearsed ? order::Rehearsal::sizes(command.rehearsed_block_samples)
                       : order::LaneSizes{samples, command.block_samples, command.lane_blocks};
@@ -64,7 +64,7 @@ std::vector<Handed> Driver::expand(Client& client, const engine::Deliver& comman
         sample.lane_samples = sizes.samples_of(slice.name.lane);
       }
       sample.index = index;
-      if (lineage.order == Order::weighted) {
+      if (is_drawn(lineage.order)) {
         if (drawn >= command.samples.size() || command.samples[drawn++] != id) {
           violated("the ids that come with a batch are not those of its blocks");
         }
@@ -236,6 +236,7 @@ void Driver::trained(std::size_t index, Rank rank, std::uint64_t incarnation, Du
   client.checker->consumed(rank, step);
   report_scores(client, *found);
   if (chance_in_100(client.plan.exemplars_in_100)) report_exemplars(client);
+  if (chance_in_100(client.plan.changes_in_100)) ask_for_change(client);
   if (++consumed.ranks == client.ranks.size()) {
     commit(client, step);
     strike_after_steps(client);
@@ -308,6 +309,19 @@ void Driver::finish(Client& client) {
     leave(mine);
     mine.state = Client::State::done;
   });
+}
+
+void Driver::on(const engine::MixtureSet& command) {
+  Client* client = client_of(command.job);
+  if (client == nullptr) violated("new weights for a job that is not there");
+  const std::vector<std::uint64_t> parts(command.parts.begin(), command.parts.end());
+  if (client->changes_asked.empty()) violated("new weights that nobody asked for");
+  const order::MixtureChange asked = client->changes_asked.front();
+  client->changes_asked.pop_front();
+  if (asked.parts != parts || command.at < asked.at) violated("other weights than asked for");
+  client->checker->mixture()->changed(command.at, parts);
+  const std::string problem = client->position.change({command.at, parts});
+  if (!problem.empty()) violated("a client's mixture: " + problem);
 }
 
 void Driver::on(const engine::EpochEnded& command) {

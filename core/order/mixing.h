@@ -1,0 +1,91 @@
+// Where a job is in a mixture of parts of its dataset (docs/order.md, "Mixtures").
+//
+// It says from which source each draw comes, and which item of that source it is. Items count over
+// all of a source's passes: item k is of pass k / samples. So what a source gives, and with which
+// random steps, does not depend on the weights: other weights change when it comes.
+//
+// It is a value of some 100 bytes a source. All that follows from it is in it, so a job goes on
+// from it at any number of ranks, in a service that knows nothing else.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/byte_codec.h"
+#include "core/base/types.h"
+#include "core/order/mixture.h"
+
+namespace batchflow::order {
+
+// From draw `at` on these weights hold, as parts of Mixture::kWhole.
+struct MixtureChange {
+  std::uint64_t at = 0;
+  std::vector<std::uint64_t> parts;
+  friend bool operator==(const MixtureChange&, const MixtureChange&) = default;
+};
+
+class Mixing {
+ public:
+  static constexpr std::size_t kSourcesMost = 4096;
+  static constexpr std::size_t kChangesMost = 64;  // to come
+  static constexpr std::uint64_t kDrawsMost = std::uint64_t{1} << 62;
+
+  struct Fields {
+    std::vector<SampleRange> sources;
+    bool shuffled = true;    // each pass of a source is a permutation; else it is in its own order
+    bool may_change = false;  // by mixture changes that are not known yet
+    std::vector<Mixture::State> states;  // a source
+    std::vector<MixtureChange> changes;  // to come, in their order
+    friend bool operator==(const Fields&, const Fields&) = default;
+  };
+  // At the beginning, with `parts` of each source.
+  static Fields beginning(std::vector<SampleRange> sources, std::span<const std::uint64_t> parts);
+  // Empty, with the reason in `problem`, where no job can be there. `samples`: of the dataset.
+  static std::optional<Mixing> from(Fields fields, std::uint64_t samples, std::string& problem);
+  Fields fields() const;
+
+  // How many were drawn, from all sources.
+  std::uint64_t drawn() const { return mixture_.now(); }
+  std::span<const SampleRange> sources() const { return sources_; }
+  bool is_shuffled() const { return shuffled_; }
+  bool may_change() const { return may_change_; }
+
+  struct Draw {
+    std::uint32_t source;
+    std::uint64_t item;
+  };
+  std::uint64_t part(std::uint32_t source) const { return mixture_.part(source); }
+  Draw next() const { return {mixture_.next(), mixture_.taken(mixture_.next())}; }
+  void take();
+
+  // What is wrong with a change, or nothing. A change takes the place of one that is known for the
+  // same draw.
+  [[nodiscard]] std::string problem_of(const MixtureChange& change) const;
+  // REQUIRES: problem_of(change).empty()
+  void change(MixtureChange change);
+
+  // Of everything that the draws follow from.
+  Digest digest() const;
+
+ private:
+  explicit Mixing(Fields&& fields);
+  void change_now();
+
+  std::vector<SampleRange> sources_;
+  bool shuffled_;
+  bool may_change_;
+  Mixture mixture_;
+  std::vector<MixtureChange> changes_;
+};
+
+void encode(const Mixing& mixing, std::vector<std::byte>& out);
+// Empty, with the reason in `problem`, where the bytes are no whole mixing of that many samples.
+std::optional<Mixing> decode_mixing(std::span<const std::byte> bytes, std::uint64_t samples,
+                                    std::string& problem);
+void encode(const MixtureChange& change, std::vector<std::byte>& out);
+MixtureChange read_mixture_change(ByteReader& reader);
+
+}  // namespace batchflow::order

@@ -1,0 +1,108 @@
+// Mixtures end to end. The checker knows the rule and compares each sample; here stands what is
+// shared, changed and refused.
+#include <doctest/doctest.h>
+
+#include "policies/registry.h"
+#include "tests/driver/driver.h"
+
+namespace batchflow::test::mixture_driver_test {
+
+namespace {
+
+// Draws of three sources of a dataset of 64 samples, in blocks of 8, batches of 4.
+JobPlan mixed(std::vector<double> weights, std::uint32_t epochs = 3) {
+  JobPlan job;
+  job.order = Order::mixed;
+  job.ranks = {NodeId(1)};
+  job.epochs = epochs;
+  job.sources = {{SampleId(30), 34}, {SampleId(0), 20}, {SampleId(20), 5}};
+  job.weights = std::move(weights);
+  return job;
+}
+
+Scenario scenario_of(std::vector<JobPlan> jobs) {
+  Scenario scenario = small_scenario();
+  scenario.nodes[0].dram = 64 * 512;
+  scenario.jobs = std::move(jobs);
+  return scenario;
+}
+
+Outcomes run(const Scenario& scenario) {
+  const Outcomes out = Driver(scenario, policies::policy_list()).run();
+  CHECK(out.engine.protocol_errors == 0);
+  CHECK(out.refusals == 0);
+  CHECK(out.jobs_done == scenario.jobs.size());
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a mixture is drawn as its rule says, in epochs of any length") {
+  for (const std::uint64_t draws : {1, 7, 8, 63, 64, 200}) {
+    JobPlan job = mixed({0.7, 0.2, 0.1});
+    job.draws = draws;
+    CAPTURE(draws);
+    const Outcomes out = run(scenario_of({job}));
+    CHECK(out.counted_steps == 3 * ((draws + 3) / 4));
+  }
+}
+
+TEST_CASE("what an epoch of a mixture leaves out comes first in its next") {
+  JobPlan job = mixed({0.7, 0.2, 0.1}, 5);
+  job.draws = 30;
+  job.drop_last = true;
+  CHECK(run(scenario_of({job})).counted_steps == 5 * 7);
+}
+
+TEST_CASE("jobs of one mixture share its blocks, those of others what is decoded") {
+  const JobPlan job = mixed({3, 1, 2});
+  const auto prepared = [](const std::vector<JobPlan>& jobs) {
+    return run(scenario_of(jobs)).engine.preparations;
+  };
+  const std::uint64_t one = prepared({job});
+  CHECK(prepared({job, job}) == one);
+  CHECK(prepared({job, mixed({1, 1, 2})}) == 2 * one);
+  JobPlan other_seed = job;
+  other_seed.has_shuffle_seed = true;
+  CHECK(prepared({job, other_seed}) == 2 * one);
+  Scenario two = scenario_of({job, mixed({1, 1, 2})});
+  Scenario alone = scenario_of({job});
+  // Each sample is read once, whatever the weights are, as long as there is memory for all.
+  CHECK(run(two).samples_read_from_store <= 59);
+  CHECK(run(alone).samples_read_from_store <= 59);
+}
+
+TEST_CASE("weights change while a job runs, and it may lose ranks, sizes and its service") {
+  for (std::uint64_t after = 1; after <= 40; ++after) {
+    JobPlan job = mixed({5, 1, 1}, 4);
+    job.ranks = {NodeId(1), NodeId(1)};
+    job.draws = 50;
+    job.changes_in_100 = 25;
+    Scenario scenario = scenario_of({job});
+    scenario.seed = after;
+    Fault fault{};
+    fault.after_steps = after % 20 + 1;
+    fault.kind = after % 4 == 0   ? Fault::Kind::coordinator_lost
+                 : after % 4 == 1 ? Fault::Kind::rank_lost
+                 : after % 4 == 2 ? Fault::Kind::job_resized
+                                  : Fault::Kind::job_leaves;
+    fault.batch_samples = 3;
+    fault.ranks = {NodeId(1), NodeId(1), NodeId(1)};
+    fault.later = ms(2);
+    scenario.faults = {fault};
+    scenario.from_promises = after % 8 == 0;
+    CAPTURE(after);
+    const Outcomes out = Driver(scenario, policies::policy_list()).run();
+    CHECK(out.jobs_done == 1);
+    CHECK(out.engine.protocol_errors == 0);
+  }
+}
+
+TEST_CASE("a corrupt sample of a source is replaced by another of the same source") {
+  JobPlan job = mixed({1, 1, 1});
+  Scenario scenario = scenario_of({job});
+  scenario.datasets[0].corrupt = {SampleId(3), SampleId(21), SampleId(40)};
+  CHECK(run(scenario).replaced > 0);
+}
+
+}  // namespace batchflow::test::mixture_driver_test
