@@ -88,7 +88,7 @@ std::optional<Mixing> Mixing::from(Fields fields, std::uint64_t samples, std::st
   Mixing mixing(std::move(fields));
   for (MixtureChange& change : changes) {
     problem = mixing.problem_of(change);
-    const bool in_turn = mixing.changes_.empty() || mixing.changes_.back().at < change.at;
+    const bool in_turn = mixing.changes_.empty() || mixing.changes_.back().at <= change.at;
     if (problem.empty() && !in_turn) problem = "changes of the weights that are not in their order";
     if (!problem.empty()) return std::nullopt;
     mixing.changes_.push_back(std::move(change));
@@ -120,18 +120,17 @@ void Mixing::take() {
 }
 
 void Mixing::change_now() {
-  if (changes_.empty() || changes_.front().at != drawn()) return;
-  mixture_.set_parts(changes_.front().parts);
-  changes_.erase(changes_.begin());
+  while (!changes_.empty() && changes_.front().at == drawn()) {
+    mixture_.set_parts(changes_.front().parts);
+    changes_.erase(changes_.begin());
+  }
 }
 
 std::string Mixing::problem_of(const MixtureChange& change) const {
   if (change.at < drawn())
     return fmt::format("weights from draw {} on, and {} were drawn", change.at, drawn());
   if (change.at > kDrawsMost) return "weights from a draw on that no mixture has";
-  const bool takes_place = std::any_of(changes_.begin(), changes_.end(),
-                                       [&](const auto& known) { return known.at == change.at; });
-  if (!takes_place && changes_.size() == kChangesMost)
+  if (changes_.size() == kChangesMost)
     return fmt::format("{} changes of the weights are to come already", kChangesMost);
   return parts_problem(change.parts, sources_.size());
 }
@@ -139,13 +138,9 @@ std::string Mixing::problem_of(const MixtureChange& change) const {
 void Mixing::change(MixtureChange change) {
   BF_CHECK(problem_of(change).empty());
   const auto place =
-      std::lower_bound(changes_.begin(), changes_.end(), change.at,
-                       [](const MixtureChange& known, std::uint64_t at) { return known.at < at; });
-  if (place != changes_.end() && place->at == change.at) {
-    *place = std::move(change);
-  } else {
-    changes_.insert(place, std::move(change));
-  }
+      std::upper_bound(changes_.begin(), changes_.end(), change.at,
+                       [](std::uint64_t at, const MixtureChange& known) { return at < known.at; });
+  changes_.insert(place, std::move(change));
   change_now();
 }
 

@@ -61,8 +61,8 @@ class Mixing {
   Draw next() const { return {mixture_.next(), mixture_.taken(mixture_.next())}; }
   void take();
 
-  // What is wrong with a change, or nothing. A change takes the place of one that is known for the
-  // same draw.
+  // What is wrong with a change, or nothing. Of several at the same draw, each is made, in turn: a
+  // job may be at that draw already where it is drawn, and not yet where it is committed.
   [[nodiscard]] std::string problem_of(const MixtureChange& change) const;
   // REQUIRES: problem_of(change).empty()
   void change(MixtureChange change);

@@ -102,6 +102,7 @@ void Driver::join(std::size_t index) {
 }
 
 void Driver::begin_at_start(Client& client) {
+  if (client.position.fields().mixing) return;  // it may know of other weights by now
   const std::uint64_t seed = seed_of(client);
   const DatasetPlan& dataset = dataset_of(client);
   client.position =
@@ -109,7 +110,7 @@ void Driver::begin_at_start(Client& client) {
           ? order::Position::chosen(dataset.version, dataset.samples, seed)
           : order::Position(client.plan.order, dataset.version, dataset.samples, seed);
   client.checker->begins(seed);
-  if (client.plan.order != Order::mixed || client.checker->mixture()->counted() > 0) return;
+  if (client.plan.order != Order::mixed) return;
   std::string problem;
   order::Mixing::Fields fields = order::Mixing::beginning(
       client.plan.sources, order::Mixture::parts_of(client.plan.weights));

@@ -27,7 +27,7 @@ void MixtureCheck::changed(std::uint64_t at, std::vector<std::uint64_t> parts) {
   if (at == now_) {
     change(parts);
   } else {
-    changes_[at] = std::move(parts);
+    changes_.emplace(at, std::move(parts));
   }
 }
 
@@ -89,10 +89,8 @@ void MixtureCheck::count(SampleId sample, std::uint64_t pass) {
   ++now_;
   source.due -= kWhole;
   for (Source& one : sources_) one.due += one.part;
-  const auto change_now = changes_.find(now_);
-  if (change_now == changes_.end()) return;
-  change(change_now->second);
-  changes_.erase(change_now);
+  for (; !changes_.empty() && changes_.begin()->first == now_; changes_.erase(changes_.begin()))
+    change(changes_.begin()->second);
 }
 
 SampleRange MixtureCheck::source_of(SampleId sample) const {

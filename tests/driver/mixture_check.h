@@ -43,7 +43,7 @@ class MixtureCheck {
 
   order::KeyRoot root_;
   std::vector<Source> sources_;
-  std::map<std::uint64_t, std::vector<std::uint64_t>> changes_;
+  std::multimap<std::uint64_t, std::vector<std::uint64_t>> changes_;
   std::uint64_t now_ = 0;
   std::uint64_t changes_made_ = 0;
 };
