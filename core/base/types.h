@@ -32,7 +32,7 @@ struct SampleRange {
   std::uint64_t samples = 0;
   friend constexpr bool operator==(const SampleRange&, const SampleRange&) = default;
 };
-using ItemId = Id<struct ItemTag, std::uint32_t>;      // dense index inside one share
+using ItemId = Id<struct ItemTag, std::uint32_t>;  // dense index inside one share
 using DatasetId = Id<struct DatasetTag, std::uint32_t>;
 using PipelineId = Id<struct PipelineTag, std::uint32_t>;
 using JobId = Id<struct JobTag, std::uint32_t>;

@@ -254,8 +254,7 @@ using Event = std::variant<CatalogueKnown, PipelineKnown, JobJoined, JobLeft, Ra
                            ExemplarsReported, ReadDone, PreparationDone, TransferDone, DeliveryDone,
                            NodeJoined, NodeQuiesced, NodeLost, WorkerJoined, WorkerQuiesced,
                            WorkerLost, CapacityChanged, DecodedMeasured, DatasetKept, PolicyChanged,
-                           ConfigurationChanged, TimerFired, SamplesKept,
-                           MixtureChanged>;
+                           ConfigurationChanged, TimerFired, SamplesKept, MixtureChanged>;
 
 // ---------------------------------------------------------------------------------- commands ----
 
@@ -431,8 +430,8 @@ struct Adopt {
   DatasetId dataset;
 };
 
-// The job's sources have these parts from draw `at` of its mixture on. Its ranks are told before the
-// step of that draw.
+// The job's sources have these parts from draw `at` of its mixture on. Its ranks are told before
+// the step of that draw.
 struct MixtureSet {
   JobId job;
   std::uint64_t at = 0;
@@ -440,7 +439,6 @@ struct MixtureSet {
 };
 
 using Command = std::variant<Admit, Refuse, Read, Prepare, Transfer, Deliver, Drop, Cancel, Release,
-                             EpochEnded, SetWorkers, SetTimer, LetGo, Adopt,
-                             MixtureSet>;
+                             EpochEnded, SetWorkers, SetTimer, LetGo, Adopt, MixtureSet>;
 
 }  // namespace batchflow::engine

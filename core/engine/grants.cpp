@@ -56,7 +56,9 @@ void Grants::begin_in_sequence(Job& job) {
   const bool over = undrawn || position.consumed() == job.draws;
   const std::uint64_t next = position.consumed() / s_.streams[job.stream].block_samples;
   // Each epoch of a drawn order is drawn when the one before it is over.
-  const std::uint64_t end = job.drawn || job.weights ? 0 : job.epochs != 0 ? job.epochs : UINT64_MAX;
+  const std::uint64_t end = job.drawn || job.weights ? 0
+                            : job.epochs != 0        ? job.epochs
+                                                     : UINT64_MAX;
   job.member = lanes.add_strict(job.index.value, generation, over ? lanes.blocks() - 1 : next, end);
   if (over) lanes.end_epoch(job.member);
   open_run(job, position.epoch() - (undrawn ? 1 : 0), undrawn ? job.draws : position.consumed());

@@ -89,9 +89,9 @@ struct Stream {
   std::uint8_t run_shift = 0;  // not 0: runs of 2^run_shift samples, the bundles, are shuffled
   std::uint64_t sharing_key = 0;
   std::uint32_t block_samples = 1;
-  std::uint64_t epoch_samples = 0;  // N, or the draws of an epoch
+  std::uint64_t epoch_samples = 0;         // N, or the draws of an epoch
   std::vector<SampleRange> mixed_sources;  // mixed; in the order of their samples
-  Bytes sample_bytes = 1;           // prepared
+  Bytes sample_bytes = 1;                  // prepared
   Bytes block_bytes = 1;
   std::unique_ptr<order::Lanes> lanes;
   std::vector<StreamNode> nodes;
@@ -297,11 +297,11 @@ struct Job {
 
   // Grants
   order::MemberId member;
-  std::uint32_t lanes_epoch = 0;  // the epoch that its member is running
-  std::deque<EpochRun> runs;      // oldest uncommitted first; the last one is granting
-  std::vector<Grant> resumed;     // rests of partly used blocks, taken first
-  std::unique_ptr<order::DrawnEpoch> drawn;      // drawn orders: the running epoch
-  order::MixedEpoch* mixed = nullptr;            // mixed orders: the same
+  std::uint32_t lanes_epoch = 0;             // the epoch that its member is running
+  std::deque<EpochRun> runs;                 // oldest uncommitted first; the last one is granting
+  std::vector<Grant> resumed;                // rests of partly used blocks, taken first
+  std::unique_ptr<order::DrawnEpoch> drawn;  // drawn orders: the running epoch
+  order::MixedEpoch* mixed = nullptr;        // mixed orders: the same
   std::deque<order::ChosenEpoch> chosen_epochs;  // if samples are chosen; oldest first
   Instant asks_again{};  // when the selection policy is asked again, if that is to come
 

@@ -25,7 +25,14 @@ struct PromisedJoin {
 };
 
 struct Promise {
-  enum class Kind : std::uint8_t { joined, committed, epoch_finished, left, resized, mixture_changed };
+  enum class Kind : std::uint8_t {
+    joined,
+    committed,
+    epoch_finished,
+    left,
+    resized,
+    mixture_changed
+  };
   Kind kind = Kind::joined;
   JobId job;
   std::uint64_t step = 0;            // committed

@@ -39,14 +39,14 @@ StreamId Streams::stream_for(const JobJoined& event, const order::Position& posi
   const bool alone = !s_.config.share_streams || family == Order::listed || chosen || changes;
   // Jobs that draw from the same weights in different ways have nothing in common.
   const bool weighted = family == Order::weighted;
-  const std::uint64_t draws = weighted     ? hash(event.draws, event.multinomial ? 1 : 0)
+  const std::uint64_t draws = weighted    ? hash(event.draws, event.multinomial ? 1 : 0)
                               : at.mixing ? at.draws
                                           : 0;
   const std::uint32_t block = block_samples(event, position);
   const std::uint64_t key =
       hash(dataset.id.value, dataset.catalogue->version(), event.pipeline.value,
-           s_.pipelines.at(event.pipeline.value)->hash, at.seed,
-           static_cast<std::uint64_t>(family), draws, block, alone ? event.job.value + 1 : 0);
+           s_.pipelines.at(event.pipeline.value)->hash, at.seed, static_cast<std::uint64_t>(family),
+           draws, block, alone ? event.job.value + 1 : 0);
   for (const StreamId index : dataset.streams) {
     if (s_.streams[index].sharing_key == key) return index;
   }

@@ -98,9 +98,9 @@ std::optional<SampleId> replacement(const EngineState& s, const Block& block, Sa
   if (stream.family != Order::mixed)
     return order::replacement(root, block.name.generation, block.name.pass, corrupt,
                               {SampleId(0), catalogue.samples()}, is_corrupt);
-  const auto next = std::upper_bound(
-      stream.mixed_sources.begin(), stream.mixed_sources.end(), corrupt,
-      [](SampleId at, const SampleRange& source) { return at < source.first; });
+  const auto next =
+      std::upper_bound(stream.mixed_sources.begin(), stream.mixed_sources.end(), corrupt,
+                       [](SampleId at, const SampleRange& source) { return at < source.first; });
   BF_CHECK(next != stream.mixed_sources.begin());
   return order::replacement(root, 0, occurrence, corrupt, *(next - 1), is_corrupt);
 }
@@ -121,10 +121,9 @@ std::optional<StreamFailure> Suspects::declare_corrupt(const Making& making,
   const std::uint64_t samples = dataset.catalogue->samples();
   const std::uint64_t most =
       std::max(order::kCorruptLeast, s_.config.corrupt_ratio_max.share_of(samples));
-  const auto other =
-      replacement(s_, block, suspect.original, suspect.occurrence, [&](SampleId sample) {
-        return std::binary_search(corrupt.begin(), corrupt.end(), sample);
-      });
+  const auto other = replacement(
+      s_, block, suspect.original, suspect.occurrence,
+      [&](SampleId sample) { return std::binary_search(corrupt.begin(), corrupt.end(), sample); });
   if (corrupt.size() > most || !other) {
     return StreamFailure{block.stream, Refusal::too_many_corrupt, corrupt.size(), most};
   }

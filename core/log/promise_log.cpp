@@ -20,7 +20,8 @@ namespace {
 constexpr std::uint32_t kLanesMost = 1 << 24;
 // Samples in a step, of all ranks: the same.
 constexpr std::uint64_t kStepMost = 1 << 24;
-constexpr std::uint64_t kLastKind = static_cast<std::uint64_t>(engine::Promise::Kind::mixture_changed);
+constexpr std::uint64_t kLastKind =
+    static_cast<std::uint64_t>(engine::Promise::Kind::mixture_changed);
 
 engine::JobJoined whole(const engine::PromisedJoin& promised) {
   engine::JobJoined join = promised.join;

@@ -1,5 +1,5 @@
-// An epoch of samples that are drawn, some of them more than once. A block's name does not say which
-// samples it has: the epoch does.
+// An epoch of samples that are drawn, some of them more than once. A block's name does not say
+// which samples it has: the epoch does.
 #pragma once
 
 #include <cstdint>

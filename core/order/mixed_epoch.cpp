@@ -46,9 +46,8 @@ const Permutation& MixedEpoch::order_of(std::uint32_t source, std::uint64_t pass
   if (!last.order || last.number != pass) {
     const SampleRange& of = mixing_.sources()[source];
     last.number = pass;
-    last.order = mixing_.is_shuffled()
-                     ? Permutation(source_key(root_, of.first, pass), of.samples)
-                     : Permutation::identity(of.samples);
+    last.order = mixing_.is_shuffled() ? Permutation(source_key(root_, of.first, pass), of.samples)
+                                       : Permutation::identity(of.samples);
   }
   return *last.order;
 }

@@ -56,12 +56,12 @@ class MixedEpoch final : public DrawnEpoch {
   KeyRoot root_;
   std::uint64_t draws_;
   std::uint64_t generation_;
-  std::uint64_t begin_;          // the index at which it goes on
-  std::uint64_t forgotten_ = 0;  // indices before
-  std::deque<Draw> found_;       // from index max(begin_, forgotten_) on
-  std::vector<Pass> passes_;     // a source
+  std::uint64_t begin_;                   // the index at which it goes on
+  std::uint64_t forgotten_ = 0;           // indices before
+  std::deque<Draw> found_;                // from index max(begin_, forgotten_) on
+  std::vector<Pass> passes_;              // a source
   std::vector<std::uint32_t> by_sample_;  // sources, in the order of their samples
-  std::uint32_t settled_ = 0;    // sources
+  std::uint32_t settled_ = 0;             // sources
 };
 
 }  // namespace batchflow::order

@@ -35,7 +35,7 @@ class Mixing {
 
   struct Fields {
     std::vector<SampleRange> sources;
-    bool shuffled = true;    // each pass of a source is a permutation; else it is in its own order
+    bool shuffled = true;     // each pass of a source is a permutation; else it is in its own order
     bool may_change = false;  // by mixture changes that are not known yet
     std::vector<Mixture::State> states;  // a source
     std::vector<MixtureChange> changes;  // to come, in their order

@@ -64,10 +64,10 @@ class Position {
     // Chosen: the indices of the epoch's permutation that were not had, below the last one that
     // was. Ascending.
     std::vector<std::uint64_t> left_out;
-    Digest weights = 0;           // weighted
-    std::uint64_t draws = 0;      // weighted, mixed: M
-    Digest buffer = 0;            // what the last step rehearsed from; 0: nothing
-    std::uint64_t rehearsed = 0;  // draws that the epoch has had, from any buffer
+    Digest weights = 0;            // weighted
+    std::uint64_t draws = 0;       // weighted, mixed: M
+    Digest buffer = 0;             // what the last step rehearsed from; 0: nothing
+    std::uint64_t rehearsed = 0;   // draws that the epoch has had, from any buffer
     std::optional<Mixing> mixing;  // mixed
   };
 

@@ -39,10 +39,9 @@ enum Field : std::size_t {
   mixture,
 };
 constexpr std::array<std::string_view, 20> kFieldNames{
-    "v",          "order", "dataset", "samples",   "seed",    "epoch", "consumed",
-    "generation", "block", "lane",    "passes",    "had",     "open",  "cursor",
-    "weights",    "draws", "buffer",  "rehearsed", "left_out",
-    "mixture"};
+    "v",          "order", "dataset", "samples",   "seed",     "epoch",  "consumed",
+    "generation", "block", "lane",    "passes",    "had",      "open",   "cursor",
+    "weights",    "draws", "buffer",  "rehearsed", "left_out", "mixture"};
 constexpr std::uint32_t bit(Field field) {
   return 1u << field;
 }

@@ -18,9 +18,9 @@ inline constexpr std::uint32_t kReplacementAttemptsMost = 64;
 constexpr SampleId replacement_candidate(KeyRoot root, std::uint64_t generation, std::uint32_t pass,
                                          SampleId corrupt, std::uint32_t attempt,
                                          SampleRange range) {
-  return SampleId(range.first.value +
-                  high_64_of_product(replacement_key(root, generation, pass, corrupt, attempt),
-                                     range.samples));
+  return SampleId(
+      range.first.value +
+      high_64_of_product(replacement_key(root, generation, pass, corrupt, attempt), range.samples));
 }
 
 // The first good candidate; empty when all are corrupt. `is_corrupt(SampleId)` answers which are.

@@ -200,10 +200,10 @@ void read_data(config::ConfigSection& entry, const Scenario& scenario, JobModel&
 }
 
 void read_order(config::ConfigSection& entry, const DatasetModel& dataset, JobModel& job) {
-  static_assert(static_cast<std::size_t>(Order::listed) + 1 == std::size(kOrderNames));
-  const std::vector<std::string_view> but_listed(std::begin(kOrderNames),
-                                                 std::end(kOrderNames) - 1);
-  job.order = entry.choice("order", but_listed, job.order);
+  // Neither lists nor mixtures: the last two.
+  static_assert(static_cast<std::size_t>(Order::listed) + 2 == std::size(kOrderNames));
+  const std::vector<std::string_view> others(std::begin(kOrderNames), std::end(kOrderNames) - 2);
+  job.order = entry.choice("order", others, job.order);
   job.has_shuffle_seed = entry.has("shuffle_seed");
   job.shuffle_seed = entry.seed("shuffle_seed", 0);
   job.node_local = entry.flag("node_local", job.node_local);

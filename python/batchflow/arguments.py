@@ -272,7 +272,7 @@ def _order(order: Optional[str], shuffle: Any) -> str:
         raise ValueError(f"shuffle should be a boolean or 'runs', but got shuffle={shuffle!r}")
     if order is None:
         return "relaxed" if shuffle else "sequential"
-    if order not in ORDERS:
+    if order not in ORDERS or order == "mixed":
         raise ValueError(f"order={order!r}: write strict, relaxed or weighted")
     if (shuffle is False and order != "sequential") or (shuffle and order == "sequential"):
         raise ValueError(f"order={order!r} contradicts shuffle={shuffle}; leave one of them out")
@@ -285,6 +285,8 @@ def _order(order: Optional[str], shuffle: Any) -> str:
 def _seeded(given: dict[str, Any], own_seed: Any) -> tuple[str, Any, Optional[Generator]]:
     """The order, its seed, and the generator that it follows. A strict order repeats from run to
     run, as PyTorch's does with a generator."""
+    if given["mixture"] is not None:
+        return _seeded_mixture(given, own_seed)
     order, seed = _order(given["order"], given["shuffle"]), given["shuffle_seed"]
     if given["generator"] is not None:
         check_generator(given["generator"])  # as PyTorch does, where it decides nothing too
@@ -305,6 +307,20 @@ def _seeded(given: dict[str, Any], own_seed: Any) -> tuple[str, Any, Optional[Ge
         return order, seed, None
     generator = Generator(given["generator"])
     return order, generator.seed, None if order == "relaxed" else generator
+
+
+def _seeded_mixture(given: dict[str, Any],
+                    own_seed: Any) -> tuple[str, Any, Optional[Generator]]:
+    """A mixture goes on from epoch to epoch, so a generator gives its seed once."""
+    if given["shuffle"] not in (None, True, False, "runs"):
+        raise ValueError(f"shuffle should be a boolean, but got shuffle={given['shuffle']!r}")
+    if given["generator"] is None:
+        return "mixed", own_seed, None
+    check_generator(given["generator"])
+    if own_seed is not None:
+        raise ValueError(f"shuffle_seed={own_seed} and the generator each give a seed; leave one "
+                         "of them out")
+    return "mixed", Generator(given["generator"]).seed if given["shuffle"] else None, None
 
 
 def _launched(ranks: Any) -> bool:

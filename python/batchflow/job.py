@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Optional
 from . import arguments as args
 from . import arrays, embedded
 from . import library as c
+from . import mixture as mixtures
 from . import state as states
 from .alone import alone
 from .batch import Batch, BatchMaker, plain_sample, split
@@ -176,6 +177,8 @@ def _options(given: args.Arguments, name: Optional[str], state: states.State, ep
     options.drawing, options.draws = c.DRAWINGS[asked.drawing], asked.draws
     options.node_local, options.runs = asked.node_local, asked.runs
     options.rehearsed = asked.rehearsed
+    if asked.sources:
+        mixtures.fill(options, asked.sources, asked.sources_in_order, asked.weights_change)
     if asked.exemplars:
         count = len(asked.exemplars)
         options.exemplars = (ctypes.c_uint64 * count).from_buffer(asked.exemplars)

@@ -16,7 +16,7 @@ from typing import Any
 ABI_VERSION = 1
 
 OK, END, TIMEOUT, BAD_ARGUMENT, NO_SERVICE, REFUSED, PROTOCOL, NO_MEMORY, INTERRUPTED = range(9)
-ORDERS = {"relaxed": 0, "strict": 1, "sequential": 2, "weighted": 3}
+ORDERS = {"relaxed": 0, "strict": 1, "sequential": 2, "weighted": 3, "mixed": 4}
 DRAWINGS = {"systematic": 0, "multinomial": 1}
 
 
@@ -47,7 +47,10 @@ class Options(Structure):
                 ("has_corrupt_ratio_max", c_int), ("corrupt_ratio_max", c_double), ("say", SAY),
                 ("say_context", c_void_p), ("drawing", c_int), ("draws", c_uint64),
                 ("node_local", c_int), ("rehearsed", c_uint32), ("exemplars", POINTER(c_uint64)),
-                ("exemplars_count", c_size_t), ("runs", c_int), ("latency_target_s", c_double)]
+                ("exemplars_count", c_size_t), ("runs", c_int), ("latency_target_s", c_double),
+                ("sources", POINTER(c_char_p)), ("source_weights", POINTER(c_double)),
+                ("sources_count", c_size_t), ("sources_in_order", c_int),
+                ("weights_change", c_int)]
 
 
 class Field(Structure):
@@ -86,6 +89,13 @@ class Times(Structure):
                 ("reconnects", c_uint64), ("replaced", c_uint64)]
 
 
+class RawMixture(Structure):
+    _fields_ = [("struct_size", c_size_t), ("drawn", c_uint64), ("sources", c_size_t),
+                ("first", POINTER(c_uint64)), ("samples", POINTER(c_uint64)),
+                ("taken", POINTER(c_uint64)), ("weights", POINTER(c_double)),
+                ("changes", c_size_t)]
+
+
 # A loader is an opaque pointer.
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "bf_abi_version": (c_uint32, []),
@@ -105,6 +115,8 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "bf_loader_scores": (c_int, [c_void_p, POINTER(POINTER(c_uint64)), POINTER(POINTER(c_float)),
                                  POINTER(c_size_t)]),
     "bf_loader_report_exemplars": (c_int, [c_void_p, POINTER(c_uint64), c_size_t]),
+    "bf_loader_set_weights": (c_int, [c_void_p, POINTER(c_double), c_size_t, c_uint64]),
+    "bf_loader_mixture": (c_int, [c_void_p, POINTER(RawMixture)]),
     "bf_loader_sample_name": (c_int, [c_void_p, c_uint64, POINTER(c_char_p)]),
     "bf_loader_class_name": (c_int, [c_void_p, c_uint32, POINTER(c_char_p)]),
     "bf_loader_samples_sum": (c_int, [c_void_p, c_uint64, c_uint64, POINTER(SamplesSum)]),

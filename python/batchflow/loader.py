@@ -11,6 +11,7 @@ from typing import (TYPE_CHECKING, Any, Callable, Generic, Iterator, Mapping, Op
                     TypeVar, Union)
 
 from . import arguments as args
+from . import mixture as mixtures
 from . import state as states
 from .alone import alone
 from .attributes import FROZEN, Attributes
@@ -69,10 +70,13 @@ class DataLoader(Attributes, Generic[_Given]):
                  target_workers: Any = "auto", copy: bool = False, output: str = "auto",
                  device: Any = None, split: Optional[Mapping[str, Any]] = None,
                  tokens: Optional[int] = None, receipts: Any = None, local: bool = False,
-                 say_stalls: bool = True, mixing: Any = None, **aliases: Any):
+                 say_stalls: bool = True, mixing: Any = None,
+                 mixture: Optional[Mapping[str, float]] = None, weights_change: bool = False,
+                 **aliases: Any):
         given = {name: value for name, value in locals().items()
                  if name not in ("self", "aliases", "__class__")}
         args.take_aliases(given, aliases)
+        mixtures.take_apart(given)
         how = served(given)
         if isinstance(how, str):
             self._load_here(given, how)
@@ -384,6 +388,30 @@ class DataLoader(Attributes, Generic[_Given]):
         begins. It vouches for all that was handed over up to here, so write it where the folder's
         writers cannot."""
         return None if self._receipts is None else self._receipts.link
+
+    # ----------------------------------------------------------------------------------- mixture --
+
+    def _sources(self, method: str) -> list[str]:
+        sources = self._arguments.order_options.sources
+        if not sources:
+            raise RuntimeError(f"{method}: this DataLoader has no mixture; write mixture=")
+        return list(sources)
+
+    @alone
+    def set_weights(self, weights: Mapping[str, float], at: int = 0) -> None:
+        """Other weights for the sources of a mixture, for all ranks: from sample `at` on (see
+        mixture().drawn), or from the first that is not prepared yet. One rank asks."""
+        names = self._sources("set_weights")
+        if not self._arguments.order_options.weights_change:
+            raise RuntimeError("set_weights: the weights of this DataLoader stay as they are; write "
+                               "weights_change=True")
+        self._opened().session.set_weights(mixtures.weights_of(names, weights),
+                                           whole("at", at, 0, 2**62))
+
+    @alone
+    def mixture(self) -> mixtures.Mixture:
+        """Where the mixture is, after the batches that were given."""
+        return self._opened().session.mixture(self._sources("mixture"))
 
     # -------------------------------------------------------------------------------- importance --
 

@@ -8,6 +8,7 @@ import math
 from array import array
 from typing import Any, Optional, Sequence
 
+from . import mixture
 from .checks import whole
 from .library import DRAWINGS
 
@@ -27,6 +28,9 @@ class OrderOptions:
     runs: bool  # shuffle="runs"
     rehearsed: int
     exemplars: "array[int]"  # the buffer: keys
+    sources: "dict[str, float]" = dataclasses.field(default_factory=dict)  # of a mixture
+    sources_in_order: bool = False
+    weights_change: bool = False
 
 
 def keys_of(name: str, keys: Any) -> "array[int]":
@@ -47,14 +51,15 @@ def read(given: dict[str, Any], order: str) -> OrderOptions:
     batch_size = given["batch_size"] or 1
     if drawing not in (None, *DRAWINGS):
         raise ValueError(f"drawing={drawing!r}: write systematic or multinomial")
-    if order != "weighted" and (drawing is not None or draws is not None):
+    if order != "weighted" and (drawing is not None or (draws is not None and order != "mixed")):
         raise ValueError(f"draws and drawing are for order='weighted', and this order is {order}; "
                          "write that, or leave them out")
     if given["node_local"] and order != "relaxed":
         raise ValueError("node_local=True is for order='relaxed', which alone has a sequence for "
                          f"each node, and this order is {order}; leave it out")
-    if rehearsed and order == "weighted":
-        raise ValueError("rehearsed is for an order that has each sample once, and order='weighted' "
+    if rehearsed and order in ("weighted", "mixed"):
+        what = "order='weighted'" if order == "weighted" else "a mixture"
+        raise ValueError(f"rehearsed is for an order that has each sample once, and {what} "
                          "is drawn; leave it out")
     if rehearsed >= batch_size:
         raise ValueError(f"rehearsed={rehearsed} of batch_size={batch_size} leaves no room for new "
@@ -65,11 +70,15 @@ def read(given: dict[str, Any], order: str) -> OrderOptions:
                          "samples of each batch come from it")
     return OrderOptions(
         drawing=drawing or "systematic",
-        draws=0 if draws is None else whole("draws", draws, 1, DRAWS_MOST),
+        draws=0 if draws is None else whole("draws", draws, 1,
+                                            10**12 if order == "mixed" else DRAWS_MOST),
         node_local=bool(given["node_local"]),
         runs=given["shuffle"] == "runs",
         rehearsed=rehearsed,
-        exemplars=exemplars)
+        exemplars=exemplars,
+        sources=mixture.read(given),
+        sources_in_order=not given["shuffle"],
+        weights_change=bool(given["weights_change"]))
 
 
 # ----------------------------------------------------------------------- PyTorch's samplers --

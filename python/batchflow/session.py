@@ -21,6 +21,7 @@ from array import array
 from typing import Any, Callable, Optional, Sequence
 
 from . import library as c
+from . import mixture as mixtures
 from .alone import alone
 from .crossing import crossing
 from .image_folder import Sums
@@ -246,6 +247,18 @@ class Session:
         c.check(self._library.bf_loader_report_exemplars(
             self._loader, (ctypes.c_uint64 * count).from_buffer(keys) if count else None, count))
         self.refresh()  # an epoch has another number of steps
+
+    @alone
+    def set_weights(self, weights: Sequence[float], at: int) -> None:
+        count = len(weights)
+        c.check(self._library.bf_loader_set_weights(
+            self._loader, (ctypes.c_double * count)(*weights), count, at))
+
+    @alone
+    def mixture(self, names: Sequence[str]) -> mixtures.Mixture:
+        raw = mixtures.raw()
+        c.check(self._library.bf_loader_mixture(self._loader, ctypes.byref(raw)))
+        return mixtures.of(raw, names)
 
     @alone
     def scores(self) -> Scores:

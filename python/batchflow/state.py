@@ -19,6 +19,8 @@ def at_epoch(state: Mapping[str, Any], epoch: int) -> State:
     drawn again."""
     made = {key: value for key, value in state.items() if key not in _OF_THE_EPOCH}
     made.update(epoch=epoch, consumed=0)
+    if "mixture" in state:  # which goes on from epoch to epoch
+        made["draws"] = state["draws"]
     if "had" in made:
         made["had"] = base64.b64encode(bytes(len(base64.b64decode(made["had"])))).decode()
         made.update(open=[], cursor=[])

@@ -195,6 +195,19 @@ bf_status bf_loader_report_exemplars(bf_loader* loader, const uint64_t* keys, si
   });
 }
 
+bf_status bf_loader_set_weights(bf_loader* loader, const double* weights, size_t count,
+                                uint64_t at) {
+  return with(loader, [&](Loader& open) {
+    return weights != nullptr ? open.set_weights({weights, count}, at) : is_null("weights");
+  });
+}
+
+bf_status bf_loader_mixture(bf_loader* loader, bf_mixture* mixture) {
+  return with(loader, [&](Loader& open) {
+    return fill(mixture, "bf_mixture", [&](bf_mixture& whole) { return open.mixture(whole); });
+  });
+}
+
 bf_status bf_loader_sample_name(bf_loader* loader, uint64_t key, const char** name) {
   return with(loader, [&](Loader& open) {
     return name != nullptr ? open.name(false, key, name) : is_null("name");

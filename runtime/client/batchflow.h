@@ -81,7 +81,8 @@ typedef enum bf_order {
   BF_RELAXED = 0,
   BF_STRICT = 1,
   BF_SEQUENTIAL = 2,
-  BF_WEIGHTED = 3
+  BF_WEIGHTED = 3,
+  BF_MIXED = 4 /* several sources of the dataset, each at its share: see `sources` */
 } bf_order;
 
 /* How an epoch of BF_WEIGHTED is drawn.
@@ -155,7 +156,7 @@ typedef struct bf_loader_options {
   void (*say)(void* context, bf_said about, const char* text);
   void* say_context;
   bf_drawing drawing; /* BF_WEIGHTED */
-  uint64_t draws;     /* BF_WEIGHTED: of one epoch; 0: as many as the dataset has samples */
+  uint64_t draws;     /* BF_WEIGHTED, BF_MIXED: of one epoch; 0: as many as there are samples */
   int node_local;     /* BF_RELAXED, 1: each prepared block is for the ranks of one machine */
   /* Not BF_WEIGHTED: the samples of each rank's batch that come from the job's buffer, beside the
    * samples of the epoch; 0: none. While the buffer is empty, all samples are the epoch's. */
@@ -168,9 +169,17 @@ typedef struct bf_loader_options {
   int runs;
   double latency_target_s; /* how long the job may wait for a batch without harm, at most 3600; jobs
                               that may not are served before it (0, the default) */
+  /* BF_MIXED: the sources, each a folder or a file at the dataset's root, and as many weights.
+   * After any number of samples each source has had its share of them, rounded up or down. */
+  const char* const* sources;
+  const double* source_weights;
+  size_t sources_count; /* at most BF_SOURCES_MOST */
+  int sources_in_order; /* 1: each source comes in its own order; 0: each pass of it is shuffled */
+  int weights_change;   /* 1: bf_loader_set_weights may be called; then no other job shares its
+                           prepared blocks */
 } bf_loader_options;
 #define BF_LOADER_OPTIONS_INIT BF_INIT(bf_loader_options)
-enum { BF_EXEMPLARS_MOST = 65536 };
+enum { BF_EXEMPLARS_MOST = 65536, BF_SOURCES_MOST = 4096 };
 
 typedef struct bf_field {
   const char* name;
@@ -230,6 +239,20 @@ typedef struct bf_loader_times { /* of this loader so far */
 } bf_loader_times;
 #define BF_LOADER_TIMES_INIT BF_INIT(bf_loader_times)
 
+/* Where a job is in its mixture, after the batches given so far. The arrays have an element for
+ * each source, and stay until the next call of bf_loader_mixture. */
+typedef struct bf_mixture {
+  size_t struct_size;
+  uint64_t drawn; /* samples, of all epochs and ranks */
+  size_t sources;
+  const uint64_t* first; /* keys [first, first + samples) are the source's */
+  const uint64_t* samples;
+  const uint64_t* taken; /* samples drawn from it */
+  const double* weights; /* they sum to 1 */
+  size_t changes;        /* how many other weights are known to come */
+} bf_mixture;
+#define BF_MIXTURE_INIT BF_INIT(bf_mixture)
+
 BF_API uint32_t bf_abi_version(void);
 BF_API const char* bf_version(void);
 /* The last error of the calling thread; never NULL. */
@@ -273,6 +296,13 @@ BF_API bf_status bf_loader_scores(bf_loader* loader, const uint64_t** keys, cons
  * from the next epoch of which the service has prepared nothing yet. All ranks give the same one;
  * that of rank 0 is used. A loader that joins another service gives it the buffer again. */
 BF_API bf_status bf_loader_report_exemplars(bf_loader* loader, const uint64_t* keys, size_t count);
+/* The sources of a BF_MIXED loader have these weights, for all ranks, from sample `at` of the job
+ * on, counted over all ranks and epochs (bf_mixture.drawn). If that is drawn already, they count
+ * from the first sample that is not: some blocks are prepared ahead. One rank asks; all ranks know
+ * the weights before the batch of that sample comes, and they are part of the job's state. */
+BF_API bf_status bf_loader_set_weights(bf_loader* loader, const double* weights, size_t count,
+                                       uint64_t at);
+BF_API bf_status bf_loader_mixture(bf_loader* loader, bf_mixture* mixture);
 BF_API bf_status bf_loader_sample_name(bf_loader* loader, uint64_t key, const char** name);
 BF_API bf_status bf_loader_class_name(bf_loader* loader, uint32_t index, const char** name);
 /* Gives the checksums of samples first to first + count - 1; count is at most 4,096. */

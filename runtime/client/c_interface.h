@@ -32,6 +32,7 @@ BF_FIRST_SIZE_(bf_loader_info, field);
 BF_FIRST_SIZE_(bf_loader_times, reconnects);
 BF_FIRST_SIZE_(bf_batch, marks);
 BF_FIRST_SIZE_(bf_samples_sum, pairs);
+BF_FIRST_SIZE_(bf_mixture, changes);
 #undef BF_FIRST_SIZE_
 
 // What the caller says its struct's size is. `given` may be smaller than a Struct.
@@ -70,8 +71,8 @@ void give_fields(const Struct& whole, Struct* given) {
 }
 
 inline constexpr Order kOrderOptions[] = {Order::relaxed, Order::strict, Order::sequential,
-                                          Order::weighted};  // by bf_order
-static_assert(std::size(kOrderOptions) == BF_WEIGHTED + 1);
+                                          Order::weighted, Order::mixed};  // by bf_order
+static_assert(std::size(kOrderOptions) == BF_MIXED + 1);
 
 // A C program may have written any number where an enum is.
 template <class Enum>

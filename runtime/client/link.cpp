@@ -113,6 +113,12 @@ bool Link::report(std::span<const SampleId> exemplars, std::uint32_t first, bool
   return send_report();
 }
 
+bool Link::report(const order::MixtureChange& change) {
+  const std::lock_guard lock(mutex_);
+  protocol::write_mixture(protocol::JobRecordKind::mixture, change, scratch_);
+  return send_report();
+}
+
 bool Link::send_report() {
   if (is_lost()) return true;  // the loader keeps what it reports, for the next service
   // Half of the ring is kept for records of batches, which must always find room.

@@ -101,6 +101,7 @@ void Loader::adopt(std::unique_ptr<Session> session) {
   // The service draws a weighted epoch when the job requests batches, so scores must come first.
   has_requested_ = request_.order != Order::weighted;
   if (has_requested_) session_->link()->request_batches(admission_.credits);
+  for (const order::MixtureChange& change : asked_changes_) session_->link()->report(change);
 }
 
 bf_status Loader::request_first_batches(Clock::time_point deadline) {
@@ -216,9 +217,23 @@ bool Loader::read_record() {
       lost(problem.empty() ? "its ring is damaged" : problem);
       return false;
     }
-    has_record_ = record_.kind != protocol::ServiceRecordKind::epoch_ended;
+    has_record_ = record_.kind != protocol::ServiceRecordKind::epoch_ended &&
+                  record_.kind != protocol::ServiceRecordKind::mixture;
     reader.free_read();
+    if (record_.kind == protocol::ServiceRecordKind::mixture && !take_change()) return false;
   }
+  return true;
+}
+
+// False: the service sent what it must not.
+bool Loader::take_change() {
+  const std::string problem = track_.change(record_.change);
+  if (!problem.empty()) {
+    lost(problem);
+    return false;
+  }
+  if (!asked_changes_.empty() && asked_changes_.front().parts == record_.change.parts)
+    asked_changes_.pop_front();
   return true;
 }
 
@@ -435,6 +450,11 @@ bf_status Loader::reconnect(Clock::time_point deadline) {
                  fmt::format("{} while the service was away; open a new loader", difference));
     }
     adopt(std::move(session));
+    // The service may know of weights to come that this rank had not heard of.
+    if (request_.order == Order::mixed) {
+      std::string why;
+      if (auto track = Track::begin(request_, admission_, why)) track_ = std::move(*track);
+    }
     ++reconnects_;
     return BF_OK;
   }
@@ -492,6 +512,56 @@ bf_status Loader::report_exemplars(const std::uint64_t* keys, std::size_t count)
   return session_ && request_.rank == 0
              ? JobReports::send_exemplars(request_.exemplars, sends_until(Clock::now() + timeout_))
              : BF_OK;
+}
+
+bf_status Loader::set_weights(std::span<const double> weights, std::uint64_t at) {
+  const protocol::OrderOptions& options = request_.order_options;
+  if (!options.weights_change)
+    return fail(BF_BAD_ARGUMENT,
+                "this loader's weights cannot change; open one of a mixture with 'weights_change'");
+  if (weights.size() != options.sources.size())
+    return fail(BF_BAD_ARGUMENT, fmt::format("{} weights, and the mixture has {} sources; give one "
+                                             "for each",
+                                             weights.size(), options.sources.size()));
+  if (std::string problem = protocol::weights_problem(weights); !problem.empty())
+    return fail(BF_BAD_ARGUMENT, std::move(problem));
+  if (at > order::Mixing::kDrawsMost)
+    return fail(BF_BAD_ARGUMENT, "no mixture has so many samples; give a smaller 'at'");
+  if (asked_changes_.size() >= order::Mixing::kChangesMost)
+    return fail(BF_BAD_ARGUMENT, fmt::format("{} other weights were asked for, and none of them "
+                                             "counts yet; ask again when some do",
+                                             asked_changes_.size()));
+  asked_changes_.push_back({at, order::Mixture::parts_of(weights)});
+  if (!session_) return BF_OK;
+  const bf_status status = sends_until(Clock::now() + timeout_)(
+      "the service does not read other weights; call again",
+      [&](Link& link) { return link.report(asked_changes_.back()); });
+  if (status != BF_OK) asked_changes_.pop_back();
+  return status;
+}
+
+bf_status Loader::mixture(bf_mixture& out) {
+  const auto& mixing = track_.position().fields().mixing;
+  if (!mixing) return fail(BF_BAD_ARGUMENT, "this loader has no mixture; open one with BF_MIXED");
+  if (!track_.is_known())
+    return fail(BF_BAD_ARGUMENT, "the job's position is not known: see bf_loader_state");
+  const order::Mixing::Fields fields = mixing->fields();
+  shown_mixture_ = {};
+  for (std::size_t i = 0; i < fields.sources.size(); ++i) {
+    shown_mixture_.first.push_back(fields.sources[i].first.value);
+    shown_mixture_.samples.push_back(fields.sources[i].samples);
+    shown_mixture_.taken.push_back(fields.states[i].taken);
+    shown_mixture_.weights.push_back(static_cast<double>(fields.states[i].part) /
+                                     order::Mixture::kWhole);
+  }
+  out.drawn = mixing->drawn();
+  out.sources = fields.sources.size();
+  out.first = shown_mixture_.first.data();
+  out.samples = shown_mixture_.samples.data();
+  out.taken = shown_mixture_.taken.data();
+  out.weights = shown_mixture_.weights.data();
+  out.changes = fields.changes.size();
+  return BF_OK;
 }
 
 // The service has said how many they are for the buffer that the job began with.

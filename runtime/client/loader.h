@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -40,6 +41,8 @@ class Loader {
   bf_status report_scores(const std::uint64_t* keys, const float* scores, std::size_t count);
   bf_status scores(const std::uint64_t** keys, const float** scores, std::size_t& count);
   bf_status report_exemplars(const std::uint64_t* keys, std::size_t count);
+  bf_status set_weights(std::span<const double> weights, std::uint64_t at);
+  bf_status mixture(bf_mixture& out);
   bf_status name(bool of_class, std::uint64_t key, const char** text);
   bf_status samples_sum(std::uint64_t first, std::uint64_t count, bf_samples_sum& sum);
   void info(bf_loader_info& out) const;
@@ -58,6 +61,7 @@ class Loader {
   // the end counts, no batch.
   bf_status take_record(bf_batch& batch, bool only_end);
   bool read_record();
+  bool take_change();
   void wait_for_record(Clock::time_point until);
   bf_status give(bf_batch& batch);
   bf_status given(bf_batch& batch, std::unique_ptr<HeldBatch> held);
@@ -133,6 +137,12 @@ class Loader {
   std::uint64_t replaced_ = 0;
   std::string state_;
   JobReports reports_;
+  // Other weights that were asked for, until the service says from which draw on they count.
+  std::deque<order::MixtureChange> asked_changes_;
+  struct ShownMixture {
+    std::vector<std::uint64_t> first, samples, taken;
+    std::vector<double> weights;
+  } shown_mixture_;
   bool has_requested_ = false;  // batches, from the service of this session
   std::map<std::pair<bool, std::uint64_t>, std::string> names_;
 };

@@ -22,6 +22,8 @@ namespace {
 
 constexpr std::size_t kTextMost = std::size_t{1} << 19;  // leaves room for the rest of a frame
 
+constexpr std::size_t kNameMost = 4096;  // of a source
+
 // Whether a message can carry the text as it is.
 bool is_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
@@ -82,7 +84,8 @@ std::string options_problem(const bf_loader_options& options) {
                        options.world_size);
   }
   if (!order_of_option(options.order))
-    return "'order' is not an order; write BF_RELAXED, BF_STRICT, BF_SEQUENTIAL or BF_WEIGHTED";
+    return "'order' is not an order; write BF_RELAXED, BF_STRICT, BF_SEQUENTIAL, BF_WEIGHTED or "
+           "BF_MIXED";
   if (const int drawing = number_of(options.drawing);
       drawing != BF_SYSTEMATIC && drawing != BF_MULTINOMIAL)
     return "'drawing' is neither BF_SYSTEMATIC nor BF_MULTINOMIAL; write one of them";
@@ -90,6 +93,17 @@ std::string options_problem(const bf_loader_options& options) {
     return "'exemplars' is NULL; give as many keys as 'exemplars_count'";
   if (options.exemplars_count > order::kExemplarsMost)
     return too_many_exemplars(options.exemplars_count);
+  if (options.sources_count > 0 &&
+      (options.sources == nullptr || options.source_weights == nullptr))
+    return "'sources' or 'source_weights' is NULL; give as many of each as 'sources_count'";
+  if (options.sources_count > BF_SOURCES_MOST)
+    return fmt::format("{} sources; a mixture has at most {}", options.sources_count,
+                       BF_SOURCES_MOST + 0);
+  for (std::size_t i = 0; i < options.sources_count; ++i) {
+    const char* const name = options.sources[i];
+    if (name == nullptr || !is_utf8(name) || std::strlen(name) > kNameMost)
+      return fmt::format("source {} has no name in UTF-8 of at most {} bytes", i, kNameMost);
+  }
   if (!are_seconds(options.timeout_s) || !are_seconds(options.reconnect_s)) {
     return fmt::format("'{}' must be 0 to 1e8 seconds; write 0 for the default",
                        are_seconds(options.timeout_s) ? "reconnect_s" : "timeout_s");
@@ -120,6 +134,10 @@ protocol::JoinRequest request_of(const bf_loader_options& options) {
   request.order_options.node_local = options.node_local != 0;
   request.order_options.runs = options.runs != 0;
   request.order_options.rehearsed = options.rehearsed;
+  for (std::size_t i = 0; i < options.sources_count; ++i)
+    request.order_options.sources.push_back({options.sources[i], options.source_weights[i]});
+  request.order_options.sources_in_order = options.sources_in_order != 0;
+  request.order_options.weights_change = options.weights_change != 0;
   for (std::size_t i = 0; i < options.exemplars_count; ++i)
     request.exemplars.emplace_back(options.exemplars[i]);
   if (options.has_shuffle_seed != 0) request.shuffle_seed = options.shuffle_seed;

@@ -233,8 +233,9 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
   }
   if (rings && admission->order_options != request.order_options) {
     why =
-        "it is older than this library, and does not know 'drawing', 'draws', 'node_local', 'runs' "
-        "and 'rehearsed'; install the same version of both";
+        "it is older than this library, and does not know 'drawing', 'draws', 'node_local', "
+        "'runs', "
+        "'rehearsed' and 'sources'; install the same version of both";
     rings = {};
   }
   // The records that credits allow before the service reads them take at most half of the ring.

@@ -80,4 +80,8 @@ std::string Track::give(const protocol::BatchRecord& batch, std::span<const orde
   return "";
 }
 
+std::string Track::change(const order::MixtureChange& change) {
+  return known_ ? position_.change(change) : "";
+}
+
 }  // namespace batchflow::client

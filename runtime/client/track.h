@@ -27,6 +27,8 @@ class Track {
   [[nodiscard]] std::string give(const protocol::BatchRecord& batch,
                                  std::span<const order::Slice> slices,
                                  std::span<const std::uint64_t> indices = {});
+  // Of a mixture: other weights, from a draw on that is to come.
+  [[nodiscard]] std::string change(const order::MixtureChange& change);
   // Whether the position is known.
   bool is_known() const { return known_; }
   const order::Position& position() const { return position_; }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/names.h"
+#include "core/order/mixing.h"
 #include "core/order/rehearsal.h"
 #include "runtime/protocol/ring_files.h"
 
@@ -147,6 +148,25 @@ void add(const OrderOptions& options, Json& message) {
   message["node_local"] = options.node_local;
   message["runs"] = options.runs;
   message["rehearsed"] = options.rehearsed;
+  if (options.sources.empty()) return;  // services before mixtures know none of these
+  Json& sources = message["sources"] = Json::array();
+  for (const WeighedSource& source : options.sources)
+    sources.push_back(Json::array({source.name, source.weight}));
+  message["sources_in_order"] = options.sources_in_order;
+  message["weights_change"] = options.weights_change;
+}
+
+std::vector<WeighedSource> sources_of(const Json* json) {
+  std::vector<WeighedSource> sources;
+  if (json == nullptr) return sources;
+  if (!json->is_array() || json->size() > order::Mixing::kSourcesMost)
+    throw Wrong(fmt::format("'sources' must be a list of at most {}", order::Mixing::kSourcesMost));
+  for (const Json& one : *json) {
+    if (!one.is_array() || one.size() != 2 || !one[0].is_string() || !one[1].is_number())
+      throw Wrong("'sources' must be a list of names with weights");
+    sources.push_back({one[0].get<std::string>(), one[1].get<double>()});
+  }
+  return sources;
 }
 
 OrderOptions order_options_of(const Fields& fields) {
@@ -156,6 +176,9 @@ OrderOptions order_options_of(const Fields& fields) {
   fields.flag("node_local", options.node_local);
   fields.flag("runs", options.runs);
   fields.number("rehearsed", options.rehearsed);
+  options.sources = sources_of(fields.find("sources"));
+  fields.flag("sources_in_order", options.sources_in_order);
+  fields.flag("weights_change", options.weights_change);
   return options;
 }
 

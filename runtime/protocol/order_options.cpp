@@ -2,7 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <set>
+
 #include "core/base/names.h"
+#include "core/order/mixing.h"
+#include "core/order/permutation.h"
 #include "core/order/rehearsal.h"
 #include "core/order/weights.h"
 
@@ -10,17 +16,17 @@ namespace batchflow::protocol {
 namespace {
 
 std::string draws_problem(Order order, const OrderOptions& options) {
-  if (order != Order::weighted && options.draws > 0)
+  if (!is_drawn(order) && options.draws > 0)
     return fmt::format(
-        "'draws' is {}, and a {} order has each sample once; ask for a weighted order, or leave "
-        "it out",
+        "'draws' is {}, and a {} order has each sample once; ask for a weighted order or a "
+        "mixture, or leave it out",
         options.draws, name_of(order));
   if (order != Order::weighted && options.multinomial)
     return fmt::format(
         "'drawing' is multinomial, and a {} order is not drawn; ask for a weighted order, or leave "
         "it out",
         name_of(order));
-  if (options.draws > order::kWeightedSamplesMost)
+  if (order == Order::weighted && options.draws > order::kWeightedSamplesMost)
     return fmt::format("'draws' is {}; an epoch may have {} draws", options.draws,
                        order::kWeightedSamplesMost);
   return {};
@@ -34,7 +40,7 @@ std::string rehearsal_problem(Order order, std::uint32_t batch_samples, const Or
         "rehearsed",
         exemplars.size());
   if (options.rehearsed == 0) return {};
-  if (order == Order::weighted || order == Order::listed)
+  if (is_drawn(order) || order == Order::listed)
     return fmt::format(
         "'rehearsed' is for a strict, sequential or relaxed order, and this one is {}; ask for one "
         "of those, or leave it out",
@@ -49,7 +55,41 @@ std::string rehearsal_problem(Order order, std::uint32_t batch_samples, const Or
   return {};
 }
 
+std::string sources_problem(Order order, const OrderOptions& options) {
+  const bool has_any =
+      !options.sources.empty() || options.sources_in_order || options.weights_change;
+  if (order != Order::mixed)
+    return has_any ? fmt::format("sources are given, and a {} order has none; ask for a mixed one",
+                                 name_of(order))
+                   : "";
+  if (options.draws > order::kSamplesMost)
+    return fmt::format("'draws' is {}; an epoch may have {} draws", options.draws,
+                       order::kSamplesMost);
+  if (options.sources.empty() || options.sources.size() > order::Mixing::kSourcesMost)
+    return fmt::format("a mixture of {} sources; write 1 to {}", options.sources.size(),
+                       order::Mixing::kSourcesMost);
+  std::set<std::string_view> names;
+  std::vector<double> weights;
+  for (const WeighedSource& source : options.sources) {
+    if (source.name.empty() || !names.insert(source.name).second)
+      return fmt::format("the source '{}' {}", source.name,
+                         source.name.empty() ? "has no name" : "stands in the mixture twice");
+    weights.push_back(source.weight);
+  }
+  return weights_problem(weights);
+}
+
 }  // namespace
+
+std::string weights_problem(std::span<const double> weights) {
+  const auto wrong = std::find_if(weights.begin(), weights.end(), [](double weight) {
+    return !std::isfinite(weight) || weight < 0;
+  });
+  if (wrong != weights.end())
+    return fmt::format("a weight of {}; write finite numbers that are not below 0", *wrong);
+  const bool any = std::any_of(weights.begin(), weights.end(), [](double one) { return one > 0; });
+  return any ? "" : "all weights are 0, so there is nothing to draw; write one above 0";
+}
 
 std::string order_problem(Order order, std::uint32_t batch_samples, const OrderOptions& options,
                           std::span<const SampleId> exemplars) {
@@ -63,6 +103,7 @@ std::string order_problem(Order order, std::uint32_t batch_samples, const OrderO
     return fmt::format(
         "'runs' is for a relaxed order, and this one is {}; ask for relaxed, or leave it out",
         name_of(order));
+  if (std::string problem = sources_problem(order, options); !problem.empty()) return problem;
   return rehearsal_problem(order, batch_samples, options, exemplars);
 }
 

@@ -4,20 +4,33 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/base/types.h"
 
 namespace batchflow::protocol {
 
+// A source of a mixture: a folder, or a file, at the dataset's root.
+struct WeighedSource {
+  std::string name;
+  double weight = 0;
+  friend bool operator==(const WeighedSource&, const WeighedSource&) = default;
+};
+
 struct OrderOptions {
-  std::uint64_t draws = 0;      // weighted: of one epoch; 0: as many as there are samples
+  std::uint64_t draws = 0;      // weighted, mixed: of one epoch; 0: as many as there are samples
   bool multinomial = false;     // weighted: independent draws instead of systematic ones
   bool node_local = false;      // relaxed: each block is for the ranks of one node
   bool runs = false;            // relaxed: runs are shuffled, and samples near one another
   std::uint32_t rehearsed = 0;  // of each rank's batch, from the job's buffer once it has one
-  friend constexpr bool operator==(const OrderOptions&, const OrderOptions&) = default;
+  std::vector<WeighedSource> sources = {};  // mixed
+  bool sources_in_order = false;            // mixed: they are not shuffled
+  bool weights_change = false;              // mixed: the job may ask for other weights
+  friend bool operator==(const OrderOptions&, const OrderOptions&) = default;
 };
 
+// Empty, or why nothing can be drawn by these weights.
+std::string weights_problem(std::span<const double> weights);
 // Empty, or why no job can have such an order and what to ask for instead. `exemplars` is the
 // buffer that the job begins with. The client asks before it joins, and the service asks again.
 std::string order_problem(Order order, std::uint32_t batch_samples, const OrderOptions& options,

@@ -120,6 +120,23 @@ bool read_exemplars(std::span<const std::byte> record, JobMessage& out) {
   return true;
 }
 
+bool read_mixture(std::span<const std::byte> record, order::MixtureChange& change) {
+  MixtureRecord head;
+  if (!take(record, head)) return false;
+  ByteReader reader(record);
+  change = order::read_mixture_change(reader);
+  return reader.ok() && reader.at_end() && !change.parts.empty();
+}
+
+void put_mixture(std::uint32_t kind, const order::MixtureChange& change,
+                 std::vector<std::byte>& out) {
+  const MixtureRecord head{kind, 0};
+  const auto bytes = bytes_of(head);
+  out.assign(bytes.begin(), bytes.end());
+  encode(change, out);
+  BF_CHECK(out.size() <= kRecordMost);
+}
+
 }  // namespace
 
 bool read_service_record(std::span<const std::byte> record, ServiceMessage& out,
@@ -136,6 +153,9 @@ bool read_service_record(std::span<const std::byte> record, ServiceMessage& out,
     case ServiceRecordKind::finished:
       if (take(record, finished) && record.empty()) return true;
       break;
+    case ServiceRecordKind::mixture:
+      if (read_mixture(record, out.change)) return true;
+      break;
   }
   problem = fmt::format("a record of kind {} and the wrong size", static_cast<unsigned>(out.kind));
   return false;
@@ -151,6 +171,9 @@ bool read_job_record(std::span<const std::byte> record, JobMessage& out, std::st
     if (read_scores(record, out)) return true;
   } else if (kind == static_cast<std::uint32_t>(JobRecordKind::exemplars)) {
     if (read_exemplars(record, out)) return true;
+  } else if (kind == static_cast<std::uint32_t>(JobRecordKind::mixture)) {
+    out.record.kind = JobRecordKind::mixture;
+    if (read_mixture(record, out.change)) return true;
   } else if (kind >= static_cast<std::uint32_t>(JobRecordKind::wanted) &&
              kind <= static_cast<std::uint32_t>(JobRecordKind::unmapped) &&
              take(record, out.record) && record.empty()) {
@@ -181,6 +204,16 @@ void write_batch(BatchRecord batch, std::span<const order::Slice> slices,
     out.insert(out.end(), bytes.begin(), bytes.end());
   }
   out.insert(out.end(), indices.begin(), indices.end());
+}
+
+void write_mixture(ServiceRecordKind kind, const order::MixtureChange& change,
+                   std::vector<std::byte>& out) {
+  put_mixture(static_cast<std::uint32_t>(kind), change, out);
+}
+
+void write_mixture(JobRecordKind kind, const order::MixtureChange& change,
+                   std::vector<std::byte>& out) {
+  put_mixture(static_cast<std::uint32_t>(kind), change, out);
 }
 
 void write_scores(std::span<const engine::Score> scores, std::vector<std::byte>& out) {

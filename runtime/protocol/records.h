@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/engine/event.h"
+#include "core/order/mixing.h"
 #include "runtime/protocol/ring.h"
 
 namespace batchflow::protocol {
@@ -27,7 +28,8 @@ enum class ServiceRecordKind : std::uint32_t {
   batch = 1,
   epoch_ended = 2,
   refused = 3,
-  finished = 4
+  finished = 4,
+  mixture = 5
 };
 
 struct SliceRecord {
@@ -83,6 +85,13 @@ struct FinishedRecord {
   std::uint32_t reserved = 0;
 };
 
+// Of a mixture: its sources have other weights from some draw on. It comes before the step of that
+// draw, and is followed by the bytes of an order::MixtureChange. From the job the same asks for it.
+struct MixtureRecord {
+  std::uint32_t kind = 0;  // of either direction
+  std::uint32_t reserved = 0;
+};
+
 // ------------------------------------------------------------------------------ from the job ----
 
 enum class JobRecordKind : std::uint32_t {
@@ -91,7 +100,8 @@ enum class JobRecordKind : std::uint32_t {
   released = 3,
   scores = 4,
   unmapped = 5,
-  exemplars = 6
+  exemplars = 6,
+  mixture = 7
 };
 
 struct JobRecord {
@@ -141,6 +151,7 @@ struct ServiceMessage {
     return std::span(slices).subspan(batch.own_from, batch.own);
   }
   EpochEndedRecord epoch_ended;
+  order::MixtureChange change;
 };
 // False, with the reason in `problem`, for bytes that are no record. `out` keeps its memory.
 bool read_service_record(std::span<const std::byte> record, ServiceMessage& out,
@@ -151,6 +162,7 @@ struct JobMessage {
   std::vector<engine::Score> scores;
   ExemplarsRecord part;  // of exemplars:
   std::vector<SampleId> exemplars;
+  order::MixtureChange change;
 };
 bool read_job_record(std::span<const std::byte> record, JobMessage& out, std::string& problem);
 
@@ -167,5 +179,10 @@ void write_scores(std::span<const engine::Score> scores, std::vector<std::byte>&
 // `part`: a buffer's exemplars from index `first` on. REQUIRES: part.size() <= kExemplarsInRecord
 void write_exemplars(std::span<const SampleId> part, std::uint32_t first, bool more,
                      std::vector<std::byte>& out);
+
+void write_mixture(ServiceRecordKind kind, const order::MixtureChange& change,
+                   std::vector<std::byte>& out);
+void write_mixture(JobRecordKind kind, const order::MixtureChange& change,
+                   std::vector<std::byte>& out);
 
 }  // namespace batchflow::protocol

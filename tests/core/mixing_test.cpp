@@ -122,8 +122,7 @@ TEST_CASE("a mixture that no job can be at is refused with the reason") {
         "two sources have samples in common");
   CHECK(problem_of([](Fields& f) { f.sources[0].samples = 501; }) ==
         "a source ends behind the 1000 samples of the dataset");
-  CHECK(problem_of([](Fields& f) { f.states.pop_back(); }) ==
-        "2 weights for 3 sources");
+  CHECK(problem_of([](Fields& f) { f.states.pop_back(); }) == "2 weights for 3 sources");
   CHECK(problem_of([](Fields& f) { --f.states[0].part; }) ==
         "weights that add up to less than the whole");
   CHECK(problem_of([](Fields& f) { f.states[0].behind = 1; }) ==

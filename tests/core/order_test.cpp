@@ -225,8 +225,8 @@ TEST_CASE("replacements: 1 % corrupt costs 1.01 tries, and no good sample is use
         ++tries;
         return id.value < 1000;
       };
-      const auto good = order::replacement(kRoot, epoch, 0, SampleId(s), {SampleId(0), 100'000},
-                                           is_corrupt);
+      const auto good =
+          order::replacement(kRoot, epoch, 0, SampleId(s), {SampleId(0), 100'000}, is_corrupt);
       REQUIRE(good.has_value());
       ++used[good->value];
     }

@@ -20,8 +20,8 @@ const DatasetPlan& Driver::dataset_of(const Client& client) const {
 // The seed groups of the order rules. Where nothing is shared a weighted job has its own.
 std::uint64_t Driver::seed_of(const Client& client) const {
   const JobPlan& plan = client.plan;
-  const bool fixed = plan.order == Order::strict || plan.order == Order::sequential ||
-                     plan.order == Order::mixed;
+  const bool fixed =
+      plan.order == Order::strict || plan.order == Order::sequential || plan.order == Order::mixed;
   const bool own = plan.order == Order::weighted && !config_.share_streams;
   const std::uint64_t seed = plan.has_shuffle_seed ? hash(1, plan.shuffle_seed)
                              : fixed               ? 0
@@ -112,8 +112,8 @@ void Driver::begin_at_start(Client& client) {
   client.checker->begins(seed);
   if (client.plan.order != Order::mixed) return;
   std::string problem;
-  order::Mixing::Fields fields = order::Mixing::beginning(
-      client.plan.sources, order::Mixture::parts_of(client.plan.weights));
+  order::Mixing::Fields fields =
+      order::Mixing::beginning(client.plan.sources, order::Mixture::parts_of(client.plan.weights));
   fields.may_change = client.plan.changes_in_100 > 0;
   auto mixing = order::Mixing::from(std::move(fields), dataset.samples, problem);
   if (!mixing) violated("a mixture that cannot be: " + problem);

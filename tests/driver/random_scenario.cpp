@@ -283,8 +283,8 @@ class Maker {
     }
   }
 
-  // Some weighted jobs draw from sources instead. It has random numbers of its own, so that all else
-  // of a seed's scenario is as it was.
+  // Some weighted jobs draw from sources instead. It has random numbers of its own, so that all
+  // else of a seed's scenario is as it was.
   void mixtures() {
     Random random(hash(13, made_.seed));
     for (JobPlan& plan : made_.jobs) {

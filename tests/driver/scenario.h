@@ -86,7 +86,7 @@ struct JobPlan {
   std::vector<SampleRange> sources = {};  // mixed
   std::vector<double> weights = {};       // of these
   std::uint32_t changes_in_100 = 0;       // after how many of its steps other weights are asked for
-  std::uint64_t listed_batches = 0;  // of a listed order: how many in all
+  std::uint64_t listed_batches = 0;       // of a listed order: how many in all
 };
 
 // How long things take; each is drawn from half to one and a half of what stands here.

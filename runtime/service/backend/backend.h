@@ -40,6 +40,7 @@ class JobCommands {
   virtual bool deliver(const engine::Deliver& command, const Slot* slot,
                        std::uint32_t slot_samples) = 0;
   virtual void epoch_ended(const engine::EpochEnded& command) = 0;
+  virtual void mixture_set(const engine::MixtureSet& command) = 0;
   virtual void slab_gone(std::uint64_t slab) = 0;
 
  protected:
@@ -161,6 +162,7 @@ class Backend {
   void on(const engine::Cancel& command);
   void on(const engine::Release& command) { readings_.release(command); }
   void on(const engine::EpochEnded& command) { jobs_.epoch_ended(command); }
+  void on(const engine::MixtureSet& command) { jobs_.mixture_set(command); }
   void on(const engine::SetWorkers& command) { preparations_.set_workers(command.workers); }
   void on(const engine::SetTimer& command) { timers_.emplace(command.at, command.timer); }
   void on(const engine::LetGo&) {}  // of other nodes

@@ -56,8 +56,10 @@ PreparationTask::Sample PreparationTask::sample_of(const engine::Ingredient& ing
   sample.input.decoded = ingredient.form == Form::decoded;
   sample.input.label = index->label(used).value_or(-1);
   sample.input.draw_key =
-      lineage.order == Order::weighted
-          ? order::occurrence_draw_key(root, lineage.name.generation, wanted, ingredient.occurrence)
+      is_drawn(lineage.order)
+          ? order::occurrence_draw_key(root,
+                                       lineage.order == Order::mixed ? 0 : lineage.name.generation,
+                                       wanted, ingredient.occurrence)
           : order::draw_key(root, lineage.name.generation, lineage.name.pass, wanted);
   if (ingredient.form != Form::decoded) sample.bytes = index->extent(used).bytes;
   return sample;

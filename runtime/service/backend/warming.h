@@ -45,6 +45,7 @@ class Warming final : public JobCommands {
   bool deliver(const engine::Deliver& command, const Slot* slot,
                std::uint32_t slot_samples) override;
   void epoch_ended(const engine::EpochEnded& command) override;
+  void mixture_set(const engine::MixtureSet& command) override { jobs_.mixture_set(command); }
   void slab_gone(std::uint64_t slab) override { jobs_.slab_gone(slab); }
 
  private:

@@ -47,6 +47,7 @@ class AgentRanks final : public JobCommands {
   void refused(const engine::Refuse&) override {}
   bool deliver(const engine::Deliver&, const Slot*, std::uint32_t) override { return false; }
   void epoch_ended(const engine::EpochEnded&) override {}
+  void mixture_set(const engine::MixtureSet&) override {}
   void slab_gone(std::uint64_t slab) override;
 
  private:

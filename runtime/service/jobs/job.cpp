@@ -26,6 +26,7 @@ std::uint64_t ServedJob::steps_per_epoch() const {
 }
 
 std::uint64_t ServedJob::epoch_samples() const {
+  if (position && position->fields().mixing) return position->epoch_samples();
   const std::uint64_t draws = request.order_options.draws;
   return draws > 0 ? draws : dataset->index->samples();
 }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -59,8 +60,10 @@ struct RankEnd {
   std::unique_ptr<protocol::RingWriter> to_job;
   std::unique_ptr<protocol::RingReader> from_job;
   std::map<std::uint64_t, HeldSlot> held;  // by step
-  std::uint64_t delivered = 0;             // steps
-  std::size_t unwritten = 0;               // bytes of its parts of steps that are not whole
+  // Of a mixture: records of new weights that are not written yet.
+  std::deque<std::vector<std::byte>> changes;
+  std::uint64_t delivered = 0;  // steps
+  std::size_t unwritten = 0;    // bytes of its parts of steps that are not whole
   std::uint64_t consumed = 0;
   // Slabs that it was handed and has not reported as unmapped; until then they count.
   std::map<std::uint64_t, std::shared_ptr<const SlabCharge>> slabs;

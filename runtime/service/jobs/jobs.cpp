@@ -176,6 +176,10 @@ void Jobs::held(NodeId node, JobId id, std::uint64_t steps) {
   if (ServedJob* const job = jobs_.find(id)) writer_.held(*job, node, steps);
 }
 
+void Jobs::mixture_set(const engine::MixtureSet& command) {
+  if (ServedJob* const job = jobs_.find(command.job)) StepWriter::change(*job, command);
+}
+
 void Jobs::epoch_ended(const engine::EpochEnded& command) {
   ServedJob* job = jobs_.find(command.job);
   if (!job) return;

@@ -1,6 +1,7 @@
 #include "runtime/service/jobs/rank_answers.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "core/engine/engine_config.h"
@@ -64,6 +65,20 @@ bool RankAnswers::take_exemplars(const RankEnd& end) {
   return true;
 }
 
+// Other weights for the sources of a mixture. False: the job has none that may change.
+bool RankAnswers::take_change(const RankEnd& end) {
+  const ServedJob& job = *end.job;
+  const protocol::OrderOptions& options = job.request.order_options;
+  const std::vector<std::uint64_t>& parts = message_.change.parts;
+  const std::uint64_t sum = std::accumulate(parts.begin(), parts.end(), std::uint64_t{0});
+  if (!options.weights_change || parts.size() != options.sources.size() ||
+      sum != order::Mixture::kWhole)
+    return false;
+  if (job.running)
+    inbox_.add(engine::MixtureChanged{job.id, message_.change.at, inbox_.keep(std::vector(parts))});
+  return true;
+}
+
 bool RankAnswers::take(RankEnd& end, std::span<const std::byte> bytes) {
   std::string problem;
   if (!protocol::read_job_record(bytes, message_, problem)) return false;
@@ -82,6 +97,8 @@ bool RankAnswers::take(RankEnd& end, std::span<const std::byte> bytes) {
       return true;
     case protocol::JobRecordKind::exemplars:
       return take_exemplars(end);
+    case protocol::JobRecordKind::mixture:
+      return take_change(end);
     case protocol::JobRecordKind::consumed: {
       if (record.step != end.consumed || record.step >= end.delivered) return false;
       ++end.consumed;

@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "core/base/random.h"
+#include "core/engine/seed_group.h"
 #include "fmt/format.h"
 #include "runtime/protocol/secret.h"
 #include "runtime/service/backend/slot_memory.h"
+#include "runtime/service/jobs/mixtures.h"
 #include "runtime/service/jobs/refusals.h"
 
 namespace batchflow::service {
@@ -31,6 +33,14 @@ bool is_remote(const Peer& peer) {
 }
 std::uint64_t process_of(const Peer& peer, const protocol::JoinRequest& request) {
   return is_remote(peer) ? request.pid : static_cast<std::uint64_t>(peer.process());
+}
+
+// Of two positions after the same samples of a mixture.
+bool knows_more_changes(const order::Position& one, const order::Position& other) {
+  return one.epoch() == other.epoch() && one.consumed() == other.consumed() &&
+         one.fields().mixing && other.fields().mixing &&
+         one.fields().mixing->fields().changes.size() >
+             other.fields().mixing->fields().changes.size();
 }
 
 }  // namespace
@@ -199,6 +209,12 @@ bool RankArrivals::begin(ServedJob& job) {
         order::position_from_json(end->request.state, problem);
     if (!position)
       return refuse_all(fmt::format("the state cannot be read: {}; begin without one", problem));
+    if (request.order == Order::mixed) {
+      problem = adopt_mixture(request, *job.dataset, *position);
+      if (!problem.empty()) return refuse_all(problem);
+      // A rank may not have heard yet of weights to come.
+      if (job.position && knows_more_changes(*job.position, *position)) *position = *job.position;
+    }
     if (job.position && (position->epoch() != job.position->epoch() ||
                          position->consumed() != job.position->consumed() ||
                          position->fields().left_out != job.position->fields().left_out))
@@ -208,6 +224,12 @@ bool RankArrivals::begin(ServedJob& job) {
                       job.position->epoch(), job.position->consumed(), position->epoch(),
                       position->consumed()));
     job.position = std::move(position);
+  }
+  if (request.order == Order::mixed && !job.position) {
+    const std::uint64_t seed = engine::seed_group_of(event, job.dataset->bundle_shift);
+    std::string problem;
+    job.position = mixture_position(request, *job.dataset, seed, problem);
+    if (!job.position) return refuse_all(problem);
   }
   if (returning_ && job.position && request.rejoins) {
     if (const std::string why = returning_->objection(event.user, job.name, *job.position);

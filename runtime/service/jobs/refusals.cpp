@@ -21,7 +21,7 @@ std::string order_problem(const protocol::JoinRequest& request, const ServedData
   const std::uint64_t samples = dataset.index->samples();
   if (request.order == Order::listed)
     return "a listed order is not served by batchflowd, which has no word for a list; ask for "
-           "strict, sequential, relaxed or weighted";
+           "strict, sequential, relaxed, weighted or mixed";
   if (request.order == Order::weighted && samples > order::kWeightedSamplesMost)
     return fmt::format(
         "a weighted order of {} samples, and each has a weight; it may have {} samples: ask for "
@@ -72,6 +72,9 @@ std::string difference_of(const protocol::JoinRequest& one, const protocol::Join
   compare("node_local", here.node_local, there.node_local);
   compare("runs", here.runs, there.runs);
   compare("rehearsed", here.rehearsed, there.rehearsed);
+  compare("sources in order", here.sources_in_order, there.sources_in_order);
+  compare("weights that change", here.weights_change, there.weights_change);
+  if (here.sources != there.sources) all += all.empty() ? "sources" : ", sources";
   return all;
 }
 

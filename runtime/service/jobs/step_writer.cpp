@@ -115,6 +115,25 @@ bool StepWriter::deliver(ServedJob& job, const engine::Deliver& command, const S
   return true;
 }
 
+void StepWriter::change(ServedJob& job, const engine::MixtureSet& command) {
+  std::vector<std::byte> record;
+  protocol::write_mixture(protocol::ServiceRecordKind::mixture,
+                          {command.at, {command.parts.begin(), command.parts.end()}}, record);
+  for (RankEnd* end : job.ranks) {
+    if (end && end->is_admitted) end->changes.push_back(record);
+  }
+}
+
+// False: there is no room for all of them, and the rank does not know its position from then on.
+bool StepWriter::write_changes(RankEnd& end) {
+  for (; !end.changes.empty(); end.changes.pop_front()) {
+    const std::vector<std::byte>& record = end.changes.front();
+    if (!has_room_for(end, end.unwritten + 2 * (record.size() + 8))) return false;
+    write(end, record);
+  }
+  return true;
+}
+
 void StepWriter::finish(RankEnd& end, protocol::ServiceRecordKind how) {
   if (std::exchange(end.finished, true)) return;
   waits_.end(end);
@@ -213,7 +232,8 @@ void StepWriter::write_step(ServedJob& job, TrainingStep& step) {
     if (!end) continue;
     // What is not written yet has room reserved.
     end->unwritten -= part.reserved;
-    const bool whole = is_named && fits_record(slices_.size(), index_bytes) &&
+    const bool whole = write_changes(*end) && is_named &&
+                       fits_record(slices_.size(), index_bytes) &&
                        has_room_for(*end, end->unwritten + ring_bytes(slices_.size(), index_bytes));
     part.record.whole_step = whole ? 1 : 0;
     if (!whole) part.record.own_from = 0;

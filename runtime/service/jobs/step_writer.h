@@ -21,6 +21,8 @@ class StepWriter {
   bool deliver(ServedJob& job, const engine::Deliver& command, const Slot* slot,
                std::uint32_t slot_samples);
   void write(RankEnd& end, std::span<const std::byte> record);
+  // The sources of the job's mixture get other weights. Its ranks are told before their next step.
+  static void change(ServedJob& job, const engine::MixtureSet& command);
   // The rank has had all that the job asked for, or the job is refused: it need not wait for more.
   void finish(RankEnd& end, protocol::ServiceRecordKind how);
   // From now on ranks may read what was delivered, and those that sleep are woken once.
@@ -37,6 +39,7 @@ class StepWriter {
   static void settle_pace(ServedJob& job);
   void write_steps(ServedJob& job);
   void write_step(ServedJob& job, TrainingStep& step);
+  bool write_changes(RankEnd& end);
   static std::vector<std::uint64_t> chosen_indices(ServedJob& job, const engine::Deliver& command);
   void encode_indices(std::vector<std::uint64_t>& indices);
 

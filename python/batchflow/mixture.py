@@ -1,0 +1,163 @@
+"""Mixtures: several sources of one dataset, each at its share of the samples."""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+import math
+import os
+from pathlib import Path
+from typing import Any, Mapping, NamedTuple, Optional, Sequence
+
+from . import library as c
+
+SOURCES_MOST = 4096  # BF_SOURCES_MOST
+
+
+class Source(NamedTuple):
+    """A source of a mixture, after the batches that the loader has given."""
+
+    weight: float  # all weights sum to 1
+    drawn: int  # samples, by all ranks
+    first_key: int
+    samples: int  # the keys of its samples are first_key and those that follow
+
+
+class Mixture(NamedTuple):
+    drawn: int  # samples, by all ranks
+    sources: dict[str, Source]
+    changes: int  # how many other weights are known to come
+
+    def source_of(self, key: int) -> str:
+        """The name of the source that a sample is from."""
+        by_key = sorted((source.first_key, name) for name, source in self.sources.items())
+        name = by_key[max(0, bisect.bisect_right([first for first, _ in by_key], key) - 1)][1]
+        source = self.sources[name]
+        if not 0 <= key - source.first_key < source.samples:
+            raise ValueError(f"sample {key} is of no source of the mixture")
+        return name
+
+
+def take_apart(given: dict[str, Any]) -> None:
+    """A dataset that is a dict of paths and weights becomes the folder that they are in, with the
+    mixture of what lies there."""
+    dataset = given["dataset"]
+    if isinstance(dataset, Mapping):
+        if given["mixture"] is not None:
+            raise TypeError("dataset is a mixture, and mixture= is given, too; leave one of them out")
+        given["dataset"], given["mixture"] = _one_folder(dataset)
+    elif given["mixture"] is not None and not isinstance(dataset, (str, os.PathLike)):
+        raise TypeError("mixture= is for files that the service reads, not for a "
+                        f"{type(dataset).__name__}; write their folder as the dataset")
+
+
+def _one_folder(weights: Mapping[Any, Any]) -> tuple[Path, dict[str, Any]]:
+    paths = {}
+    for path in weights:
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"a source of a mixture should be a path, not {type(path).__name__}")
+        if "://" in os.fspath(path):
+            raise ValueError(f"{path}: sources in a store are named below their common prefix: "
+                             "DataLoader('s3://bucket/prefix', mixture={'web': 0.7, ...})")
+        paths[path] = os.path.abspath(os.path.expanduser(path))
+    if not paths:
+        raise ValueError("the mixture has no sources; write paths and their weights")
+    folder = os.path.commonpath([os.path.dirname(path) for path in paths.values()])
+    if folder == os.path.dirname(folder):
+        raise ValueError(f"the sources of a mixture should lie below one folder, which is the data "
+                         f"set, and {', '.join(paths.values())} have none but {folder} in common")
+    return Path(folder), {os.path.relpath(path, folder): weights[name]
+                          for name, path in paths.items()}
+
+
+def read(given: dict[str, Any]) -> dict[str, float]:
+    """The sources and their weights, checked; none where the job has no mixture."""
+    mixture = given["mixture"]
+    if mixture is None:
+        if given["weights_change"]:
+            raise ValueError("weights_change=True is for a mixture; write mixture=, or leave it out")
+        return {}
+    if not isinstance(mixture, Mapping):
+        raise TypeError("mixture should be a dict of sources and their weights, not "
+                        f"{type(mixture).__name__}")
+    if not 0 < len(mixture) <= SOURCES_MOST:
+        raise ValueError(f"mixture has {len(mixture)} sources; write 1 to {SOURCES_MOST}")
+    if given["shuffle"] == "runs":
+        raise ValueError("shuffle='runs' is a relaxed order, and a mixture has its own; write "
+                         "shuffle=True")
+    if given["order"] not in (None, "mixed"):
+        raise ValueError(f"order={given['order']!r} contradicts mixture=, which is an order; leave "
+                         "one of them out")
+    if given["receipts"] is not None:
+        raise ValueError("receipts are not written of a mixture; leave receipts= or mixture= out")
+    if given["sampler"] is not None or given["batch_sampler"] is not None:
+        raise ValueError("a sampler and a mixture each say which samples come; leave one of them out")
+    names = {}
+    for name, weight in mixture.items():
+        if not isinstance(name, (str, os.PathLike)):
+            raise TypeError(f"a source of a mixture should be a name, not {type(name).__name__}")
+        names[os.path.normpath(os.fspath(name))] = _weight(f"mixture: {name}", weight)
+    if len(names) < len(mixture):
+        raise ValueError("two sources of the mixture are the same folder or file")
+    check_any(names.values())
+    return names
+
+
+def check_any(weights: Any) -> None:
+    if not any(weight > 0 for weight in weights):
+        raise ValueError("all weights of the mixture are 0, so there is nothing to draw; write one "
+                         "above 0")
+
+
+def _weight(what: str, weight: Any) -> float:
+    try:
+        value = float(weight)
+    except (TypeError, ValueError):
+        raise TypeError(f"{what}: the weight should be a number, not {weight!r}") from None
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(f"{what}: the weight is {value:g}; write a finite number that is not below 0")
+    return value
+
+
+def weights_of(names: Sequence[str], given: Any) -> list[float]:
+    """What set_weights() was given, in the order of the sources."""
+    if not isinstance(given, Mapping):
+        raise TypeError("set_weights takes a dict of sources and their weights, not "
+                        f"{type(given).__name__}")
+    known = {os.path.normpath(os.fspath(name)): weight for name, weight in given.items()}
+    for unknown in set(known) - set(names):
+        raise ValueError(f"set_weights: there is no source {unknown!r}; the mixture has "
+                         f"{', '.join(sorted(names)[:20])}")
+    if len(known) < len(names):
+        missing = next(name for name in names if name not in known)
+        raise ValueError(f"set_weights: {missing!r} has no weight; write one for each source, 0 "
+                         "for none")
+    weights = [_weight(f"set_weights: {name}", known[name]) for name in names]
+    check_any(weights)
+    return weights
+
+
+def fill(options: Any, names: Mapping[str, float], in_order: bool, weights_change: bool) -> None:
+    """The mixture, in the options of the library. They refer to what is kept in them."""
+    count = len(names)
+    options.kept_names = (ctypes.c_char_p * count)(
+        *(name.encode("utf-8", "surrogateescape") for name in names))
+    options.kept_weights = (ctypes.c_double * count)(*names.values())
+    options.sources = ctypes.cast(options.kept_names, ctypes.POINTER(ctypes.c_char_p))
+    options.source_weights = ctypes.cast(options.kept_weights, ctypes.POINTER(ctypes.c_double))
+    options.sources_count = count
+    options.sources_in_order, options.weights_change = in_order, weights_change
+
+
+def of(raw: Any, names: Sequence[str]) -> Mixture:
+    """What the library says of a mixture."""
+    return Mixture(raw.drawn, {
+        name: Source(raw.weights[i], raw.taken[i], raw.first[i], raw.samples[i])
+        for i, name in enumerate(names)}, raw.changes)
+
+
+def raw() -> Any:
+    return c.sized(c.RawMixture)
+
+
+__all__ = ["Mixture", "Source"]

@@ -1,0 +1,73 @@
+#include "runtime/service/jobs/mixtures.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "runtime/sources/path_ranges.h"
+
+namespace batchflow::service {
+namespace {
+
+// Empty, with the reason in `problem`, if one is not there.
+std::vector<SampleRange> ranges_of(const protocol::JoinRequest& request,
+                                   const ServedDataset& dataset, std::string& problem) {
+  std::vector<SampleRange> ranges;
+  for (const protocol::WeighedSource& source : request.order_options.sources) {
+    ranges.push_back(sources::samples_at(*dataset.index, source.name));
+    if (ranges.back().samples > 0) continue;
+    problem = fmt::format(
+        "the dataset {} has nothing at '{}'; a source of a mixture is a folder or a file at its "
+        "root: {}",
+        dataset.name, source.name, sources::names_at_root(*dataset.index, 20));
+    return {};
+  }
+  return ranges;
+}
+
+}  // namespace
+
+std::optional<order::Position> mixture_position(const protocol::JoinRequest& request,
+                                                const ServedDataset& dataset, std::uint64_t seed,
+                                                std::string& problem) {
+  const protocol::OrderOptions& options = request.order_options;
+  std::vector<double> weights;
+  for (const protocol::WeighedSource& source : options.sources) weights.push_back(source.weight);
+  std::vector<SampleRange> ranges = ranges_of(request, dataset, problem);
+  if (!problem.empty()) return std::nullopt;
+  std::uint64_t samples = 0;
+  for (const SampleRange& range : ranges) samples += range.samples;
+  order::Mixing::Fields fields =
+      order::Mixing::beginning(std::move(ranges), order::Mixture::parts_of(weights));
+  fields.shuffled = !options.sources_in_order;
+  fields.may_change = options.weights_change;
+  auto mixing = order::Mixing::from(std::move(fields), dataset.index->samples(), problem);
+  if (!mixing) return std::nullopt;
+  return order::Position::mixed(std::move(*mixing), dataset.index->version(),
+                                dataset.index->samples(), seed,
+                                options.draws > 0 ? options.draws : samples);
+}
+
+std::string adopt_mixture(const protocol::JoinRequest& request, const ServedDataset& dataset,
+                          order::Position& position) {
+  order::Position::Fields at = position.fields();
+  if (!at.mixing) return "the state is of another order than the job";
+  std::string problem;
+  const std::vector<SampleRange> ranges = ranges_of(request, dataset, problem);
+  if (!problem.empty()) return problem;
+  order::Mixing::Fields mixing = at.mixing->fields();
+  if (mixing.sources != ranges)
+    return "the state is of a mixture of other sources; begin without it, or name those";
+  if (mixing.shuffled == request.order_options.sources_in_order)
+    return "the state is of a mixture that is shuffled, and the job's is not, or the other way";
+  mixing.may_change = request.order_options.weights_change;
+  at.mixing = order::Mixing::from(std::move(mixing), at.samples, problem);
+  if (problem.empty()) {
+    if (auto adopted = order::Position::from(std::move(at), problem)) position = *adopted;
+  }
+  return problem;
+}
+
+}  // namespace batchflow::service
