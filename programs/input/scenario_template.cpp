@@ -106,6 +106,9 @@ jobs:
     # shuffle_seed: 7   # jobs with the same one share an order
     node_local: false   # relaxed: each block is for the ranks of one node
     runs: false         # relaxed: shuffles bundles of the dataset, and samples near one another
+    # mixture: {sources: 10, skew: 1, draws: 0, change_every: 0}   # instead of order: parts of the
+    #   dataset, the i-th of which weighs 1 / i^skew; so many draws an epoch (0: as many as there
+    #   are samples); after so many samples each part gets the weight of the next (0: never)
     # rehearsal: {samples: 16, exemplars: 2000}   # samples of each batch, drawn from exemplars
     importance:         # weighted: the scores that the job reports, of a lognormal distribution
       spread: 0         # deviation of their logarithm; 0: none are reported

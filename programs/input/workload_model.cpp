@@ -10,6 +10,8 @@
 #include "core/base/names.h"
 #include "core/base/random.h"
 #include "core/engine/event.h"
+#include "core/order/mixing.h"
+#include "core/order/permutation.h"
 #include "core/order/rehearsal.h"
 #include "programs/input/scenario.h"
 
@@ -199,11 +201,30 @@ void read_data(config::ConfigSection& entry, const Scenario& scenario, JobModel&
   }
 }
 
+MixtureModel read_mixture(config::ConfigSection& entry, const DatasetModel& dataset) {
+  MixtureModel mixture;
+  const auto most = static_cast<std::int64_t>(
+      std::min<std::uint64_t>(dataset.samples, order::Mixing::kSourcesMost));
+  mixture.sources = static_cast<std::uint32_t>(entry.integer("sources", 0, 0, most));
+  mixture.skew = entry.number("skew", 0, 0, 16);
+  mixture.draws = static_cast<std::uint64_t>(
+      entry.integer("draws", 0, 0, static_cast<std::int64_t>(order::kSamplesMost)));
+  mixture.change_every = static_cast<std::uint64_t>(entry.integer("change_every", 0, 0));
+  return mixture;
+}
+
 void read_order(config::ConfigSection& entry, const DatasetModel& dataset, JobModel& job) {
-  // Neither lists nor mixtures: the last two.
+  // Not lists. A mixture is an order that its own section asks for.
   static_assert(static_cast<std::size_t>(Order::listed) + 2 == std::size(kOrderNames));
   const std::vector<std::string_view> others(std::begin(kOrderNames), std::end(kOrderNames) - 2);
+  const bool is_named = entry.has("order");
   job.order = entry.choice("order", others, job.order);
+  entry.section("mixture", [&](config::ConfigSection& mixture) {
+    job.mixture = read_mixture(mixture, dataset);
+    if (job.mixture.sources == 0) return;
+    if (is_named) mixture.refuse("sources", "a mixture is an order", "leave `order` out");
+    job.order = Order::mixed;
+  });
   job.has_shuffle_seed = entry.has("shuffle_seed");
   job.shuffle_seed = entry.seed("shuffle_seed", 0);
   job.node_local = entry.flag("node_local", job.node_local);
@@ -241,8 +262,8 @@ void read_rehearsal(config::ConfigSection& entry, const Scenario& scenario, JobM
     if (!rehearsal.has("samples") && !rehearsal.has("exemplars")) return;
     rehearsal.require("samples", "how many of each batch are rehearsed");
     rehearsal.require("exemplars", "how many samples of the dataset they are drawn from");
-    if (job.order == Order::weighted) {
-      rehearsal.refuse("samples", "a weighted order has draws already",
+    if (is_drawn(job.order)) {
+      rehearsal.refuse("samples", fmt::format("a {} order has draws already", name_of(job.order)),
                        "leave rehearsal out, or write another order");
     }
     job.rehearsed = read_count(rehearsal, scenario, "samples", 1 << 24);
@@ -452,6 +473,13 @@ std::vector<JobModel> read_jobs(config::ConfigSection& section, const Scenario& 
                    [](const JobModel& a, const JobModel& b) { return a.arrives < b.arrives; });
   add_validations(jobs);
   return jobs;
+}
+
+std::vector<double> MixtureModel::weights(std::uint64_t changes) const {
+  std::vector<double> made;
+  for (std::uint64_t i = 0; i < sources; ++i)
+    made.push_back(std::pow(static_cast<double>((i + changes) % sources + 1), -skew));
+  return made;
 }
 
 }  // namespace batchflow::input

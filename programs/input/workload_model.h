@@ -87,6 +87,17 @@ struct CheckpointModel {
   bool waits = true;        // the job does not compute until it is written
 };
 
+// Of a mixture: parts of the dataset of about equal size, the i-th of which weighs 1 / i^skew.
+struct MixtureModel {
+  std::uint32_t sources = 0;  // 0: the job has no mixture
+  double skew = 0;
+  std::uint64_t draws = 0;         // samples of an epoch; 0: as many as the dataset has
+  std::uint64_t change_every = 0;  // samples, after which each source gets the weight of the next
+
+  // With the weights that they have after so many changes.
+  std::vector<double> weights(std::uint64_t changes) const;
+};
+
 struct JobModel {
   std::string name;
   std::string user;
@@ -100,6 +111,7 @@ struct JobModel {
   bool drop_last = false;
   bool node_local = false;      // relaxed: each block is for the ranks of one node
   bool runs = false;            // relaxed: runs are shuffled, and samples near one another
+  MixtureModel mixture;         // mixed
   std::uint32_t rehearsed = 0;  // of each batch, drawn from a buffer
   std::uint32_t exemplars = 0;  // samples of the dataset in that buffer, chosen at random
   Importance importance;        // weighted orders: the scores that it reports

@@ -93,7 +93,8 @@ class RawMixture(Structure):
     _fields_ = [("struct_size", c_size_t), ("drawn", c_uint64), ("sources", c_size_t),
                 ("first", POINTER(c_uint64)), ("samples", POINTER(c_uint64)),
                 ("taken", POINTER(c_uint64)), ("weights", POINTER(c_double)),
-                ("changes", c_size_t)]
+                ("changes", c_size_t), ("changes_at", POINTER(c_uint64)),
+                ("changed_weights", POINTER(c_double))]
 
 
 # A loader is an opaque pointer.

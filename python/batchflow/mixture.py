@@ -23,10 +23,17 @@ class Source(NamedTuple):
     samples: int  # the keys of its samples are first_key and those that follow
 
 
+class Change(NamedTuple):
+    """Other weights that are known to come."""
+
+    at: int  # they count from this sample of the job on
+    weights: dict[str, float]
+
+
 class Mixture(NamedTuple):
     drawn: int  # samples, by all ranks
     sources: dict[str, Source]
-    changes: int  # how many other weights are known to come
+    changes: list[Change]
 
     def source_of(self, key: int) -> str:
         """The name of the source that a sample is from."""
@@ -153,11 +160,14 @@ def of(raw: Any, names: Sequence[str]) -> Mixture:
     """What the library says of a mixture."""
     return Mixture(raw.drawn, {
         name: Source(raw.weights[i], raw.taken[i], raw.first[i], raw.samples[i])
-        for i, name in enumerate(names)}, raw.changes)
+        for i, name in enumerate(names)}, [
+        Change(raw.changes_at[k], {name: raw.changed_weights[k * len(names) + i]
+                                   for i, name in enumerate(names)})
+        for k in range(raw.changes)])
 
 
 def raw() -> Any:
     return c.sized(c.RawMixture)
 
 
-__all__ = ["Mixture", "Source"]
+__all__ = ["Change", "Mixture", "Source"]

@@ -247,9 +247,11 @@ typedef struct bf_mixture {
   size_t sources;
   const uint64_t* first; /* keys [first, first + samples) are the source's */
   const uint64_t* samples;
-  const uint64_t* taken; /* samples drawn from it */
-  const double* weights; /* they sum to 1 */
-  size_t changes;        /* how many other weights are known to come */
+  const uint64_t* taken;         /* samples drawn from it */
+  const double* weights;         /* they sum to 1 */
+  size_t changes;                /* other weights that are known to come */
+  const uint64_t* changes_at;    /* of each, the sample from which on they count */
+  const double* changed_weights; /* of each, one for each source */
 } bf_mixture;
 #define BF_MIXTURE_INIT BF_INIT(bf_mixture)
 

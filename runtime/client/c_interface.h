@@ -32,7 +32,7 @@ BF_FIRST_SIZE_(bf_loader_info, field);
 BF_FIRST_SIZE_(bf_loader_times, reconnects);
 BF_FIRST_SIZE_(bf_batch, marks);
 BF_FIRST_SIZE_(bf_samples_sum, pairs);
-BF_FIRST_SIZE_(bf_mixture, changes);
+BF_FIRST_SIZE_(bf_mixture, changed_weights);
 #undef BF_FIRST_SIZE_
 
 // What the caller says its struct's size is. `given` may be smaller than a Struct.

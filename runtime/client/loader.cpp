@@ -29,6 +29,10 @@ std::uint64_t nanoseconds(std::chrono::nanoseconds duration) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(duration.count(), 0));
 }
 
+double weight_of_part(std::uint64_t part) {
+  return static_cast<double>(part) / order::Mixture::kWhole;
+}
+
 double seconds(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double>(duration).count();
 }
@@ -551,8 +555,12 @@ bf_status Loader::mixture(bf_mixture& out) {
     shown_mixture_.first.push_back(fields.sources[i].first.value);
     shown_mixture_.samples.push_back(fields.sources[i].samples);
     shown_mixture_.taken.push_back(fields.states[i].taken);
-    shown_mixture_.weights.push_back(static_cast<double>(fields.states[i].part) /
-                                     order::Mixture::kWhole);
+    shown_mixture_.weights.push_back(weight_of_part(fields.states[i].part));
+  }
+  for (const order::MixtureChange& change : fields.changes) {
+    shown_mixture_.changes_at.push_back(change.at);
+    for (const std::uint64_t part : change.parts)
+      shown_mixture_.changed_weights.push_back(weight_of_part(part));
   }
   out.drawn = mixing->drawn();
   out.sources = fields.sources.size();
@@ -561,6 +569,8 @@ bf_status Loader::mixture(bf_mixture& out) {
   out.taken = shown_mixture_.taken.data();
   out.weights = shown_mixture_.weights.data();
   out.changes = fields.changes.size();
+  out.changes_at = shown_mixture_.changes_at.data();
+  out.changed_weights = shown_mixture_.changed_weights.data();
   return BF_OK;
 }
 

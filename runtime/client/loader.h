@@ -140,8 +140,8 @@ class Loader {
   // Other weights that were asked for, until the service says from which draw on they count.
   std::deque<order::MixtureChange> asked_changes_;
   struct ShownMixture {
-    std::vector<std::uint64_t> first, samples, taken;
-    std::vector<double> weights;
+    std::vector<std::uint64_t> first, samples, taken, changes_at;
+    std::vector<double> weights, changed_weights;
   } shown_mixture_;
   bool has_requested_ = false;  // batches, from the service of this session
   std::map<std::pair<bool, std::uint64_t>, std::string> names_;

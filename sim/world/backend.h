@@ -110,6 +110,7 @@ class Backend {
   void on(const engine::SetTimer& command);
   void on(const engine::LetGo&) {}
   void on(const engine::Adopt&) {}
+  void on(const engine::MixtureSet&) {}
 
   TaskId begin(const engine::Request& request, Then over);
   void count_read(const engine::Read& command, std::uint64_t samples, Bytes bytes);

@@ -174,6 +174,16 @@ void JobTraining::trained(std::uint32_t index, Rank number) {
     step_done(index);
 }
 
+// The job asks for other weights of its sources whenever it has trained on so many samples more.
+void JobTraining::change_mixture(const Job& job) {
+  const input::MixtureModel& mixture = job.model->mixture;
+  const std::uint64_t step = std::uint64_t{job.model->batch} * job.ranks.size();
+  const std::uint64_t changes = job.steps_done * step / mixture.change_every;
+  if (changes == (job.steps_done - 1) * step / mixture.change_every) return;
+  world_.reports.fact(engine::MixtureChanged{
+      job.id, 0, world_.reports.keep(order::Mixture::parts_of(mixture.weights(changes)))});
+}
+
 // All ranks go on together: a step is over, and its batch is used up, when all ranks have exchanged
 // what they learned from it.
 void JobTraining::step_done(std::uint32_t index) {
@@ -186,6 +196,7 @@ void JobTraining::step_done(std::uint32_t index) {
   job.is_exchanged = false;
   const std::uint64_t step = job.step++;
   if (++job.steps_done == job.model->steps) return listener_.trained_all(index);
+  if (job.model->mixture.change_every > 0) change_mixture(job);
   if (job.epoch_over) job.epoch_began_at = job.steps_done;
   const std::uint64_t every = job.model->checkpoint.every;
   if (every > 0 && job.steps_done % every == 0)

@@ -51,6 +51,7 @@ class JobTraining {
   bool loads(std::uint32_t index, Rank number);
   void trained(std::uint32_t index, Rank number);
   void begin_exchange(std::uint32_t index, Duration compute);
+  void change_mixture(const Job& job);
   void step_done(std::uint32_t index);
   void count_step(Job& job);
   std::uint64_t batches_of(const Job& job) const;

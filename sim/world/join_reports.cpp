@@ -5,6 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/check.h"
+#include "core/engine/seed_group.h"
+#include "core/order/mixing.h"
 #include "core/order/permutation.h"
 #include "sim/world/chance.h"
 #include "sim/world/reports.h"
@@ -43,8 +46,32 @@ void JoinReports::joined(std::uint32_t index, const Job& job) {
   event.rehearsed = world_.scenario.in_items(model, model.rehearsed);
   event.ranks = world_.reports.keep(job.nodes);
   if (job.checkpoint.position) event.position = &*job.checkpoint.position;
+  if (model.mixture.sources > 0 && !event.position)
+    event.position = &world_.reports.keep(std::vector{mixture_position(job, event)}).front();
   world_.reports.fact(event);
   exemplars(index, job);
+}
+
+// Where a job begins its mixture.
+order::Position JoinReports::mixture_position(const Job& job,
+                                              const engine::JobJoined& event) const {
+  const input::MixtureModel& mixture = job.model->mixture;
+  const Workload::Data& data = world_.workload.data(event.dataset);
+  const std::uint64_t items = data.catalogue->samples();
+  std::vector<SampleRange> sources;
+  for (std::uint64_t i = 0; i < mixture.sources; ++i) {
+    const std::uint64_t first = items * i / mixture.sources;
+    sources.push_back({SampleId(first), items * (i + 1) / mixture.sources - first});
+  }
+  order::Mixing::Fields fields =
+      order::Mixing::beginning(std::move(sources), order::Mixture::parts_of(mixture.weights(0)));
+  fields.may_change = mixture.change_every > 0;
+  std::string problem;
+  auto mixing = order::Mixing::from(std::move(fields), items, problem);
+  BF_CHECK_MSG(mixing.has_value(), problem.c_str());
+  const std::uint64_t draws = mixture.draws / data.samples_per_item;
+  return order::Position::mixed(std::move(*mixing), data.version, items,
+                                engine::seed_group_of(event, 0), draws > 0 ? draws : items);
 }
 
 void JoinReports::resized(const Job& job) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/engine/event.h"
+#include "core/order/position.h"
 
 namespace batchflow::world {
 
@@ -24,7 +25,7 @@ class Reports {
   }
   // It has done before what it was at.
   void gone(WorkerId worker) { gone_.push_back(worker); }
-  template <class Id>  // NodeId, SampleId or Score
+  template <class Id>  // NodeId, SampleId, Score, Position or a part of a mixture
   std::span<const Id> keep(std::vector<Id> ids) {
     auto& lists = std::get<Lists<Id>>(lists_);
     lists.push_back(std::move(ids));
@@ -55,9 +56,11 @@ class Reports {
   std::vector<engine::Event> facts_;
   std::vector<std::pair<RequestId, engine::Event>> completions_;
   std::vector<WorkerId> gone_;
-  std::tuple<Lists<NodeId>, Lists<SampleId>, Lists<engine::Score>> lists_;
+  using AllLists = std::tuple<Lists<NodeId>, Lists<SampleId>, Lists<engine::Score>,
+                              Lists<order::Position>, Lists<std::uint64_t>>;
+  AllLists lists_;
   std::vector<engine::Event> taken_;
-  std::tuple<Lists<NodeId>, Lists<SampleId>, Lists<engine::Score>> taken_lists_;
+  AllLists taken_lists_;
 };
 
 }  // namespace batchflow::world

@@ -93,6 +93,8 @@ class HostileEvents : private HostileValues {
       fields.draws = one_in(2) && join.draws != 0 ? join.draws : fields.samples;
       fields.consumed = std::min(fields.consumed, fields.draws);
       fields.weights = number();
+    } else if (fields.order == Order::mixed) {
+      make_mixture(fields);
     } else if (fields.order == Order::relaxed) {
       make_lanes(fields);
     } else if (fields.order != Order::weighted && one_in(3)) {
@@ -104,13 +106,53 @@ class HostileEvents : private HostileValues {
     return made ? &positions_.emplace_back(*made) : nullptr;
   }
 
+  // Sources of any size, some of them far from what is due to them.
+  void make_mixture(order::Position::Fields& fields) {
+    std::vector<SampleRange> sources;
+    const std::uint64_t step = 1 + below(40);
+    for (std::uint64_t at = below(3); at < fields.samples && sources.size() < 9; at += step)
+      sources.push_back({SampleId(at), std::min(1 + below(step), fields.samples - at)});
+    std::vector<double> weights;
+    for (std::size_t i = 0; i < sources.size(); ++i) weights.push_back(small(4));
+    if (weights.empty()) return;
+    weights[below(weights.size())] = 3;
+    order::Mixing::Fields mixing =
+        order::Mixing::beginning(std::move(sources), order::Mixture::parts_of(weights));
+    mixing.may_change = one_in(2);
+    mixing.shuffled = one_in(2);
+    for (order::Mixture::State& state : mixing.states) state.taken = number() >> (4 + below(60));
+    const std::size_t first = below(mixing.states.size());
+    const std::size_t second = below(mixing.states.size());
+    const auto debt = static_cast<std::int64_t>(number() >> (20 + below(44)));
+    if (mixing.states[first].part > 0 && mixing.states[second].part > 0) {
+      mixing.states[first].behind += debt;
+      mixing.states[second].behind -= debt;
+    }
+    std::string problem;
+    fields.mixing = order::Mixing::from(std::move(mixing), fields.samples, problem);
+    fields.draws = 1 + below(500);
+    fields.consumed = below(fields.draws + 1);
+  }
+
+  std::span<const std::uint64_t> parts() {
+    std::vector<double> weights;
+    for (std::uint64_t left = 1 + below(9); left > 0; --left) weights.push_back(small(4));
+    weights.front() += one_in(9) ? 0 : 1;
+    if (weights.front() == 0) weights.front() = 1;
+    const std::vector<std::uint64_t> exact = order::Mixture::parts_of(weights);
+    const auto parts = arena_.make<std::uint64_t>(exact.size());
+    std::copy(exact.begin(), exact.end(), parts.begin());
+    if (noise()) parts[below(parts.size())] = number();
+    return parts;
+  }
+
   // ---------------------------------------------------------------------------------- events ----
 
   void send(const engine::Event& event) { events_.push_back(event); }
 
   void add_event() {
     if (!one_in(astray_)) return carry_on();
-    switch (random_.below(24)) {
+    switch (random_.below(25)) {
       case 0:
         return send(engine::CatalogueKnown{id<DatasetId>(kDatasets), 100 + below(kDatasets)});
       case 1:
@@ -155,6 +197,9 @@ class HostileEvents : private HostileValues {
         return send(engine::DatasetKept{id<DatasetId>(kDatasets), engine::Keep(random_.below(3))});
       case 22:
         return send(engine::PolicyChanged{policy_text()});
+      case 23:
+        return send(
+            engine::MixtureChanged{id<JobId>(kJobs), one_in(3) ? number() : below(90), parts()});
       default:
         return send(engine::ConfigurationChanged{text({"rank_timeout=1s",
                                                        "rank_timeout=300s",
@@ -210,7 +255,7 @@ class HostileEvents : private HostileValues {
     join.user = below(2);
     join.dataset = id<DatasetId>(one_in(3) ? kDatasets : 2);
     join.pipeline = id<PipelineId>(one_in(3) ? kPipelines : 2);
-    join.order = Order(random_.below(5));
+    join.order = Order(random_.below(6));
     join.has_shuffle_seed = one_in(2);
     join.shuffle_seed = below(2);
     join.batch_samples = 1 + small(one_in(8) ? 200 : 20);
@@ -226,7 +271,7 @@ class HostileEvents : private HostileValues {
     join.rehearsed = one_in(3) ? small(5) : 0;
     join.pipeline_hash = noise() ? number() : 0;
     join.ranks = ranks();
-    if (one_in(3)) join.position = position(join);
+    if (join.order == Order::mixed || one_in(3)) join.position = position(join);
     if (join.position && !noise()) {
       const order::Position::Fields& fields = join.position->fields();
       join.order = fields.order;

@@ -198,6 +198,7 @@ class SmallWorld {
   }
   void carry_out(const engine::Refuse&) { ++refusals_; }
   void carry_out(const engine::Adopt&) { ++adoptions_; }
+  void carry_out(const engine::MixtureSet&) {}
   void carry_out(const engine::Read& command) {
     ++moves_;
     if (command.from.tier == Tier::store)

@@ -1,0 +1,298 @@
+"""Mixtures through the service: each batch is compared with the rule (docs/order.md, "Mixtures"),
+which is written down here once more."""
+
+import contextlib
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import unittest
+
+import batchflow
+from support import Daemon, Folder, write_rows
+from test_orders import GOLDEN, MASK, hash_of, mix
+
+WHOLE = 2**32
+# Blocks of these rows are prepared far ahead, and weights change behind them.
+DRAWS, AT = 48_000, 30_000
+SIZES = {"code": 40, "math": 9, "web": 300}  # in the order of their keys
+
+
+def parts_of(weights):
+    """Whole parts of 2^-32. What rounding down leaves goes to those that lost most."""
+    total = sum(weights)
+    exact = [weight / total * WHOLE for weight in weights]
+    parts = [int(one) for one in exact]
+    lost = sorted((part - one, i) for i, (part, one) in enumerate(zip(parts, exact)) if weights[i])
+    for k in range(WHOLE - sum(parts)):
+        parts[lost[k % len(lost)][1]] += 1
+    return parts
+
+
+def permutation(key, count):
+    """Fisher-Yates, as for all tables of up to 65,536."""
+    made, state = list(range(count)), key
+    for i in range(count, 1, -1):
+        state = state + GOLDEN & MASK
+        j = mix(state) * i >> 64
+        made[i - 1], made[j] = made[j], made[i - 1]
+    return made
+
+
+class Rule:
+    """The keys of a mixture, one after the other."""
+
+    def __init__(self, dataset, seed, weights, in_order=False):
+        self.names = list(weights)
+        firsts = dict(zip(SIZES, (0, 40, 49)))
+        self.first = [firsts[name] for name in self.names]
+        self.root = (int(dataset, 16), seed)
+        self.in_order = in_order
+        self.parts = parts_of(list(weights.values()))
+        self.taken = [0] * len(weights)
+        self.due = [0] * len(weights)  # less what was taken
+        self.now = 0
+        self.changes = []
+        self.orders = {}
+
+    def change(self, at, weights):
+        self.changes.append((at, parts_of([weights[name] for name in self.names])))
+
+    def _apply(self, parts):
+        freed = 0
+        for i, part in enumerate(parts):
+            self.parts[i] = part
+            if part == 0:
+                freed, self.due[i] = freed + self.due[i], 0
+        rest = freed
+        for i, part in enumerate(parts):
+            share = abs(freed) * part // WHOLE * (1 if freed > 0 else -1)  # towards 0
+            self.due[i], rest = self.due[i] + share, rest - share
+        self.due[next(i for i, part in enumerate(parts) if part)] += rest
+
+    def __next__(self):
+        for at, parts in self.changes:
+            if at == self.now:
+                self._apply(parts)
+        may = [i for i, part in enumerate(self.parts) if part and self.due[i] + part > 0]
+        best = min(may, key=lambda i: (max(-self.now, -((self.due[i] - WHOLE) // self.parts[i])), i))
+        size = SIZES[self.names[best]]
+        visit, index = divmod(self.taken[best], size)
+        if not self.in_order:
+            if (best, visit) not in self.orders:
+                key = hash_of(10, *self.root, self.first[best], visit)
+                self.orders[best, visit] = permutation(key, size)
+            index = self.orders[best, visit][index]
+        self.taken[best] += 1
+        self.due[best] -= WHOLE
+        self.due = [due + part for due, part in zip(self.due, self.parts)]
+        self.now += 1
+        return self.first[best] + index
+
+
+class Mixed(Folder):
+    def setUp(self):
+        super().setUp()
+        self.data = self.folder / "data"
+        for name, rows in SIZES.items():
+            (self.data / name).mkdir(parents=True)
+            write_rows(self.data / name / "rows.npy", rows)
+        self.daemon = Daemon(self.folder, "--dataset", f"mix={self.data}")
+        self.addCleanup(self.daemon.kill)
+        os.environ["BATCHFLOW_SERVICE"] = self.daemon.socket
+
+    def loader(self, weights, **more):
+        more = {"batch_size": 16, "shuffle": True, "output": "dlpack", "draws": 1000, **more}
+        return batchflow.DataLoader("mix", mixture=weights, **more)
+
+    def rule_of(self, loader, weights, **more):
+        len(loader)  # opens its job
+        state = loader.state_dict()
+        return Rule(state["dataset"], state["seed"], weights, **more)
+
+
+def keys_of(batch):
+    return list(batch.sample_keys)[:batch.samples - batch.fillers]
+
+
+class OneRank(Mixed):
+    def test_batches_follow_the_rule_over_epochs(self):
+        for more in ({}, {"shuffle": False}, {"shuffle_seed": 5}):
+            weights = {"web": 0.7, "code": 0.2, "math": 0.1}
+            loader = self.loader(weights, **more)
+            rule = self.rule_of(loader, weights, in_order=not more.get("shuffle", True))
+            self.assertEqual(len(loader), 63)
+            for epoch in range(3):
+                batches = [keys_of(batch) for batch in loader]
+                self.assertEqual([len(keys) for keys in batches], [16] * 62 + [8])
+                for keys in batches:
+                    self.assertEqual(keys, [next(rule) for _ in keys], (more, epoch))
+            mixture = loader.mixture()
+            self.assertEqual(mixture.drawn, 3000)
+            self.assertEqual(sum(source.drawn for source in mixture.sources.values()), 3000)
+            for name, source in mixture.sources.items():
+                self.assertLessEqual(abs(source.drawn - 3000 * weights[name]), 1)
+                self.assertEqual(source.samples, SIZES[name])
+                self.assertEqual(mixture.source_of(source.first_key), name)
+                self.assertEqual(mixture.source_of(source.first_key + source.samples - 1), name)
+            with self.assertRaisesRegex(ValueError, "of no source"):
+                mixture.source_of(10**6)
+
+    def test_weights_change_and_a_state_goes_on_anywhere(self):
+        first, second = {"web": 1, "code": 1, "math": 1}, {"web": 0, "code": 5, "math": 1}
+        loader = self.loader(first, weights_change=True, draws=DRAWS, batch_size=100)
+        rule = self.rule_of(loader, first)
+        batches = iter(loader)
+        seen = [keys_of(next(batches)) for _ in range(5)]
+        loader.set_weights(second, at=AT)
+        loader.set_weights(first, at=AT + 777)
+        while len(loader.mixture().changes) < 2:
+            seen.append(keys_of(next(batches)))
+        changes = loader.mixture().changes
+        self.assertEqual([change.at for change in changes], [AT, AT + 777])
+        self.assertAlmostEqual(changes[0].weights["code"], 5 / 6)
+        state = pickle.loads(pickle.dumps(loader.state_dict()))
+        given = 100 * len(seen)
+        rule.change(AT, second)
+        rule.change(AT + 777, first)
+        expected = [next(rule) for _ in range(DRAWS)]
+        self.assertEqual([key for keys in seen for key in keys], expected[:given])
+        rest = [key for batch in batches for key in keys_of(batch)]
+        self.assertEqual(rest, expected[given:])
+        # In another service, that has other batches.
+        loader.close()
+        self.daemon.kill()
+        self.daemon.start()
+        again = self.loader(first, weights_change=True, batch_size=333, draws=DRAWS)
+        again.load_state_dict(state)
+        rest = [key for batch in again for key in keys_of(batch)]
+        self.assertEqual(rest, expected[given:])
+        self.assertEqual([round(source.weight, 3) for source in again.mixture().sources.values()],
+                         [0.333, 0.333, 0.333])
+
+    def test_weights_that_are_asked_for_now_count_soon(self):
+        loader = self.loader({"web": 1, "code": 1}, weights_change=True, draws=10**6)
+        batches = iter(loader)
+        next(batches)
+        loader.set_weights({"web": 0, "code": 1})
+        drawn = 0
+        for batch in batches:
+            drawn += batch.samples
+            if loader.mixture().sources["web"].weight == 0:
+                break
+            self.assertLess(drawn, 100_000)
+        self.assertTrue(all(key < 40 for key in keys_of(next(batches))))
+
+    def test_a_service_that_is_killed_changes_nothing(self):
+        weights = {"web": 3, "code": 2, "math": 1}
+        loader = self.loader(weights, weights_change=True, draws=DRAWS, batch_size=500)
+        rule = self.rule_of(loader, weights)
+        seen = []
+        for count, batch in enumerate(loader):
+            seen += keys_of(batch)
+            if count == 4:
+                loader.set_weights({"web": 1, "code": 0, "math": 1}, at=AT)
+            if count in (5, 40, 60):
+                self.daemon.kill()
+                self.daemon.start()
+        rule.change(AT, {"web": 1, "code": 0, "math": 1})
+        self.assertEqual(seen, [next(rule) for _ in range(DRAWS)])
+
+    def test_dicts_of_paths(self):
+        os.environ.pop("BATCHFLOW_SERVICE")
+        paths = {self.data / "web": 0.5, str(self.data / "math"): 0.5}
+        loader = batchflow.DataLoader(paths, 8, shuffle=True, output="dlpack", draws=100)
+        os.environ["BATCHFLOW_SERVICE"] = self.daemon.socket
+        self.assertEqual(sum(len(keys_of(batch)) for batch in loader), 100)
+        self.assertEqual(set(loader.mixture().sources), {"web", "math"})
+        with self.assertRaisesRegex(ValueError, "should lie below one folder"):
+            batchflow.DataLoader({"/a": 1, "/b": 1})
+        with self.assertRaisesRegex(ValueError, "named below their common prefix"):
+            batchflow.DataLoader({"s3://b/a": 1, "s3://b/c": 1})
+
+
+class ManyRanks(Mixed):
+    def test_each_step_has_the_same_samples_at_any_world_size(self):
+        weights = {"web": 0.6, "code": 0.3, "math": 0.1}
+        steps = {}
+        for world in (1, 2, 4):
+            made = [None] * world
+
+            def run(rank):
+                loader = self.loader(weights, batch_size=240 // world, rank=rank, world_size=world,
+                                     job_name=f"job{world}", weights_change=True, draws=DRAWS)
+                batches = iter(loader)
+                keys = [keys_of(next(batches)) for _ in range(2)]
+                if rank == world - 1:
+                    loader.set_weights({"web": 0, "code": 1, "math": 1}, at=AT)
+                keys += [keys_of(batch) for batch in batches]
+                made[rank] = keys, loader.mixture(), loader.state_dict()
+
+            threads = [threading.Thread(target=run, args=(rank,)) for rank in range(world)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(60)
+            self.assertTrue(all(made))
+            self.assertEqual(len({str(mixture) for _, mixture, _ in made}), 1)
+            self.assertEqual(len({str(state) for _, _, state in made}), 1)
+            steps[world] = [sum((keys[step] for keys, _, _ in made), [])
+                            for step in range(DRAWS // 240)]
+        self.assertEqual(steps[1], steps[2])
+        self.assertEqual(steps[1], steps[4])
+
+
+class Refused(Mixed):
+    def test_what_no_mixture_can_be(self):
+        for kind, text, named in (
+                (ValueError, "web: the weight is -1", {"mixture": {"web": -1}}),
+                (ValueError, "web: the weight is nan", {"mixture": {"web": float("nan")}}),
+                (TypeError, "web: the weight should be a number", {"mixture": {"web": "much"}}),
+                (ValueError, "all weights of the mixture are 0", {"mixture": {"web": 0, "code": 0}}),
+                (ValueError, "mixture has 0 sources", {"mixture": {}}),
+                (TypeError, "mixture should be a dict", {"mixture": ["web"]}),
+                (ValueError, "two sources of the mixture are the same",
+                 {"mixture": {"web": 1, "./web": 1}}),
+                (ValueError, "order='strict' contradicts mixture=",
+                 {"mixture": {"web": 1}, "order": "strict"}),
+                (ValueError, "shuffle='runs' is a relaxed order",
+                 {"mixture": {"web": 1}, "shuffle": "runs"}),
+                (ValueError, "a mixture is drawn",
+                 {"mixture": {"web": 1}, "rehearsed": 2, "batch_size": 4}),
+                (ValueError, "receipts are not written of a mixture",
+                 {"mixture": {"web": 1}, "receipts": "/tmp"}),
+                (ValueError, "weights_change=True is for a mixture", {"weights_change": True}),
+                (ValueError, "write strict, relaxed or weighted", {"order": "mixed"})):
+            with self.subTest(text), self.assertRaisesRegex(kind, text):
+                batchflow.DataLoader("mix", **named)
+        with self.assertRaisesRegex(TypeError, "not for a list"):
+            batchflow.DataLoader([1, 2, 3], mixture={"web": 1})
+
+    def test_the_service_says_what_there_is(self):
+        with self.assertRaisesRegex(batchflow.RefusedError, "nothing at 'wob'.*code, math, web"):
+            len(self.loader({"wob": 1}))
+        with self.assertRaisesRegex(batchflow.RefusedError, "two sources have samples in common"):
+            len(self.loader({"web": 1, "web/rows.npy": 1}))
+        loader = self.loader({"web": 1, "code": 1})
+        with self.assertRaisesRegex(RuntimeError, "write weights_change=True"):
+            loader.set_weights({"web": 1, "code": 2})
+        next(iter(loader))
+        state = loader.state_dict()
+        other = self.loader({"web": 1, "math": 1})
+        other.load_state_dict(state)
+        with self.assertRaisesRegex(batchflow.RefusedError, "a mixture of other sources"):
+            next(iter(other))
+        changing = self.loader({"web": 1, "code": 1}, weights_change=True)
+        for text, weights in (("no source 'wob'", {"wob": 1}), ("'code' has no weight", {"web": 1}),
+                              ("all weights", {"web": 0, "code": 0}),
+                              ("not below 0", {"web": -2, "code": 0})):
+            with self.subTest(text), self.assertRaisesRegex(ValueError, text):
+                changing.set_weights(weights)
+        plain = batchflow.DataLoader("mix", 8, output="dlpack")
+        with self.assertRaisesRegex(RuntimeError, "has no mixture"):
+            plain.mixture()
+
+
+if __name__ == "__main__":
+    unittest.main()
