@@ -109,40 +109,41 @@ class HostileEvents : private HostileValues {
   // Sources of any size, some of them far from what is due to them.
   void make_mixture(order::Position::Fields& fields) {
     std::vector<SampleRange> sources;
-    const std::uint64_t step = 1 + below(40);
-    for (std::uint64_t at = below(3); at < fields.samples && sources.size() < 9; at += step)
-      sources.push_back({SampleId(at), std::min(1 + below(step), fields.samples - at)});
+    const std::uint64_t step = 1 + random_.below(40);
+    for (std::uint64_t at = random_.below(3); at < fields.samples && sources.size() < 9; at += step)
+      sources.push_back({SampleId(at), std::min(1 + random_.below(step), fields.samples - at)});
     std::vector<double> weights;
     for (std::size_t i = 0; i < sources.size(); ++i) weights.push_back(small(4));
     if (weights.empty()) return;
-    weights[below(weights.size())] = 3;
+    weights[random_.below(weights.size())] = 3;
     order::Mixing::Fields mixing =
         order::Mixing::beginning(std::move(sources), order::Mixture::parts_of(weights));
     mixing.may_change = one_in(2);
     mixing.shuffled = one_in(2);
-    for (order::Mixture::State& state : mixing.states) state.taken = number() >> (4 + below(60));
-    const std::size_t first = below(mixing.states.size());
-    const std::size_t second = below(mixing.states.size());
-    const auto debt = static_cast<std::int64_t>(number() >> (20 + below(44)));
+    for (order::Mixture::State& state : mixing.states)
+      state.taken = number() >> (4 + random_.below(60));
+    const std::size_t first = random_.below(mixing.states.size());
+    const std::size_t second = random_.below(mixing.states.size());
+    const auto debt = static_cast<std::int64_t>(number() >> (20 + random_.below(44)));
     if (mixing.states[first].part > 0 && mixing.states[second].part > 0) {
       mixing.states[first].behind += debt;
       mixing.states[second].behind -= debt;
     }
     std::string problem;
     fields.mixing = order::Mixing::from(std::move(mixing), fields.samples, problem);
-    fields.draws = 1 + below(500);
-    fields.consumed = below(fields.draws + 1);
+    fields.draws = 1 + random_.below(500);
+    fields.consumed = random_.below(fields.draws + 1);
   }
 
   std::span<const std::uint64_t> parts() {
     std::vector<double> weights;
-    for (std::uint64_t left = 1 + below(9); left > 0; --left) weights.push_back(small(4));
+    for (std::uint64_t left = 1 + random_.below(9); left > 0; --left) weights.push_back(small(4));
     weights.front() += one_in(9) ? 0 : 1;
     if (weights.front() == 0) weights.front() = 1;
     const std::vector<std::uint64_t> exact = order::Mixture::parts_of(weights);
     const auto parts = arena_.make<std::uint64_t>(exact.size());
     std::copy(exact.begin(), exact.end(), parts.begin());
-    if (noise()) parts[below(parts.size())] = number();
+    if (noise()) parts[random_.below(parts.size())] = number();
     return parts;
   }
 
