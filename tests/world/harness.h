@@ -90,7 +90,8 @@ inline void check_conservation(const input::Scenario& scenario, const output::Ru
           doctest::Approx(job.time_s).epsilon(1e-9));
     if (job.state != "done" || scenario.jobs[i].drop_last) continue;
     const auto& dataset = scenario.datasets[static_cast<std::size_t>(scenario.jobs[i].dataset)];
-    CHECK(job.samples == dataset.samples * scenario.jobs[i].epochs);
+    const std::uint64_t draws = scenario.jobs[i].mixture.draws;
+    CHECK(job.samples == (draws > 0 ? draws : dataset.samples) * scenario.jobs[i].epochs);
     CHECK(job.epochs == scenario.jobs[i].epochs);
   }
 }

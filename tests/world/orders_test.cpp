@@ -76,6 +76,37 @@ TEST_CASE("a buffer of more than one event holds, and items of several samples a
   CHECK(coarse.jobs[0].rehearsed == 100 * 100);
 }
 
+TEST_CASE("simulated jobs of one mixture share its blocks, until the weights of one change") {
+  const auto run_of = [](const std::string& first, const std::string& second,
+                         const std::string& more = "") {
+    const output::RunResult run = simulate_text(fmt::format(
+        "cluster: {{nodes: [{{name: n, count: 2, gpus: 2, cores: 2, memory: 1gb}}], store: {{}}}}\n"
+        "datasets: [{{name: data, samples: 512, bytes: 1000}}]\n"
+        "pipelines: [{{name: train, steps: [{{name: work, random: true, cost: 1ms}}]}}]\n"
+        "jobs:\n"
+        "  - {{dataset: data, pipeline: train, batch: 4, ranks: 2, step: 10ms, epochs: 2,\n"
+        "     mixture: {{sources: 20, skew: 1, draws: 1000{}}}}}\n"
+        "  - {{dataset: data, pipeline: train, batch: 4, ranks: 2, step: 10ms, epochs: 2,\n"
+        "     mixture: {{sources: 20, skew: 1, draws: 1000{}}}}}\n"
+        "grain: {{items_per_block: 32}}\n"
+        "engine: {{policies: {{allocation: 'proportional:forms=prepared'}}}}\n{}",
+        first, second, more));
+    for (const output::JobResult& job : run.jobs) {
+      CHECK(job.state == "done");
+      CHECK(job.samples == 2 * 1000);
+    }
+    return run;
+  };
+  const auto prepared = [](const output::RunResult& run) { return run.aggregate.preparations; };
+  CHECK(prepared(run_of("", "")) == 2000);
+  CHECK(prepared(run_of("", ", change_every: 300")) == 4000);
+  CHECK(prepared(run_of(", change_every: 300", ", change_every: 300")) == 4000);
+  const output::RunResult lost =
+      run_of("", ", change_every: 300",
+             "faults: [{kind: node-lost, target: n-1, at: 234ms, lasts: 500ms}]\n");
+  CHECK(lost.jobs[0].restarts + lost.jobs[1].restarts > 0);
+}
+
 TEST_CASE("the witness notices a draw that comes twice, and one that is of no buffer") {
   const input::Scenario scenario = scenario_of(two_nodes("rehearsal: {samples: 1, exemplars: 20}"));
   const auto spoilt = [&](const std::function<void(order::Slice&, SampleId&)>& change) {
