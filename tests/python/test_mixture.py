@@ -1,13 +1,11 @@
 """Mixtures through the service: each batch is compared with the rule (docs/order.md, "Mixtures"),
 which is written down here once more."""
 
-import contextlib
 import os
 import pickle
-import subprocess
-import sys
 import threading
 import unittest
+from random import Random
 
 import batchflow
 from support import Daemon, Folder, write_rows
@@ -21,8 +19,9 @@ SIZES = {"code": 40, "math": 9, "web": 300}  # in the order of their keys
 
 def parts_of(weights):
     """Whole parts of 2^-32. What rounding down leaves goes to those that lost most."""
-    total = sum(weights)
-    exact = [weight / total * WHOLE for weight in weights]
+    most = max(weights)
+    total = sum(weight / most for weight in weights)
+    exact = [weight / most / total * WHOLE for weight in weights]
     parts = [int(one) for one in exact]
     lost = sorted((part - one, i) for i, (part, one) in enumerate(zip(parts, exact)) if weights[i])
     for k in range(WHOLE - sum(parts)):
@@ -241,6 +240,69 @@ class ManyRanks(Mixed):
                             for step in range(DRAWS // 240)]
         self.assertEqual(steps[1], steps[2])
         self.assertEqual(steps[1], steps[4])
+
+
+class Faults(Mixed):
+    """Rounds of a job, each at another world size and batch size, in which the service may be killed
+    and weights change. All of it is one sequence, that of the rule."""
+
+    AHEAD = 400_000  # samples: no round comes so far, and no block is prepared so far ahead
+
+    def run_round(self, random, state, rule):
+        world, batch_size = random.randint(1, 3), random.randint(300, 900)
+        steps = random.randint(5, 60)
+        changes_at = random.randrange(steps) if random.random() < 0.7 else None
+        kills = sorted(random.sample(range(steps), random.choice([0, 1, 2])))
+        asks, weights = random.randrange(world), {name: random.randint(0, 3) for name in SIZES}
+        weights["web"] += not any(weights.values())
+        made = [None] * world
+        begun = rule.now
+
+        def run(rank):
+            loader = self.loader({"web": 3, "code": 2, "math": 1}, weights_change=True, draws=10**9,
+                                 batch_size=batch_size, rank=rank, world_size=world,
+                                 job_name=f"round{begun}")
+            if state is not None:
+                loader.load_state_dict(state)
+            keys, batches = [], iter(loader)
+            for step in range(steps):
+                if rank == 0 and step in kills:
+                    self.daemon.kill()
+                    self.daemon.start()
+                if rank == asks and step == changes_at:
+                    loader.set_weights(weights, at=begun + self.AHEAD)
+                keys.append(keys_of(next(batches)))
+            while changes_at is not None and not any(
+                    change.at == begun + self.AHEAD for change in loader.mixture().changes):
+                keys.append(keys_of(next(batches)))
+            made[rank] = keys, loader.state_dict()
+            loader.close()
+
+        threads = [threading.Thread(target=run, args=(rank,)) for rank in range(world)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(120)
+        self.assertTrue(all(made), (world, batch_size, steps, changes_at, kills))
+        if changes_at is not None:
+            rule.change(begun + self.AHEAD, weights)
+        # All ranks hear of a change before the same step, so they end after the same one.
+        self.assertEqual(len({len(keys) for keys, _ in made}), 1)
+        for step in zip(*(keys for keys, _ in made)):
+            for keys in step:
+                self.assertEqual(keys, [next(rule) for _ in keys])
+        self.assertEqual(len({str(state) for _, state in made}), 1)
+        return made[0][1]
+
+    def test_kills_sizes_and_weights_change_nothing_of_the_sequence(self):
+        seed = int(os.environ.get("BATCHFLOW_SEED", "1"))
+        random, state = Random(seed), None
+        opened = self.loader({"web": 3, "code": 2, "math": 1}, weights_change=True, draws=10**9)
+        rule = self.rule_of(opened, {"web": 3, "code": 2, "math": 1})
+        opened.close()
+        for number in range(int(os.environ.get("BATCHFLOW_FAULTS", "8"))):
+            with self.subTest(f"BATCHFLOW_SEED={seed}, round {number}"):
+                state = self.run_round(random, state, rule)
 
 
 class Refused(Mixed):
