@@ -44,7 +44,14 @@ TEST_CASE("messages: a join comes out as it went in, to the last bit") {
   request.pipeline_hash = 0x8000000000000001;
   request.rejoins = true;
   request.corrupt_ratio_max = 0.05;
-  request.order_options = {std::uint64_t{1} << 31, true, true, true, 7};
+  request.order_options = {std::uint64_t{1} << 31,
+                           true,
+                           true,
+                           true,
+                           7,
+                           {{"web", 0.1}, {"a b/c\u00e9", 1e300}},
+                           true,
+                           true};
   request.exemplars = {SampleId(3), SampleId(std::numeric_limits<std::uint64_t>::max())};
   std::string problem;
   const auto read = protocol::decode_join(protocol::encode(request), problem);
@@ -235,6 +242,30 @@ TEST_CASE("records: a part of a buffer comes out as it went in, and no other is 
   protocol::write_exemplars({}, 0, false, bytes);
   REQUIRE(protocol::read_job_record(bytes, out, problem));
   CHECK(out.exemplars.empty());
+}
+
+TEST_CASE("records: other weights of a mixture, in both directions") {
+  order::MixtureChange change{std::uint64_t{1} << 60, {order::Mixture::kWhole - 5, 5, 0}};
+  std::vector<std::byte> bytes;
+  std::string problem;
+  protocol::JobMessage asked;
+  protocol::write_mixture(protocol::JobRecordKind::mixture, change, bytes);
+  REQUIRE_MESSAGE(protocol::read_job_record(bytes, asked, problem), problem);
+  CHECK(asked.record.kind == protocol::JobRecordKind::mixture);
+  CHECK(asked.change == change);
+  protocol::ServiceMessage told;
+  protocol::write_mixture(protocol::ServiceRecordKind::mixture, change, bytes);
+  REQUIRE_MESSAGE(protocol::read_service_record(bytes, told, problem), problem);
+  CHECK(told.kind == protocol::ServiceRecordKind::mixture);
+  CHECK(told.change == change);
+  for (std::size_t size = 0; size < bytes.size(); ++size)
+    CHECK_FALSE(protocol::read_service_record(std::span(bytes).first(size), told, problem));
+  bytes.push_back(std::byte{0});
+  CHECK_FALSE(protocol::read_service_record(bytes, told, problem));
+  // The most that a record has to hold.
+  change.parts.assign(order::Mixing::kSourcesMost, order::Mixture::kWhole);
+  protocol::write_mixture(protocol::ServiceRecordKind::mixture, change, bytes);
+  CHECK(bytes.size() <= protocol::kRecordMost);
 }
 
 TEST_CASE("records: of the slices of a step the batch's own are counted alone") {
