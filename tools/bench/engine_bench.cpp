@@ -47,6 +47,29 @@ BENCHMARK(BM_BlockOfOneSample)->Arg(1)->Arg(16)->Arg(256)->MinTime(1);
 BENCHMARK(BM_BlockOf256InOneItem)->Arg(1)->Arg(16)->Arg(256)->MinTime(1);
 BENCHMARK(BM_BlockOf256)->Arg(1)->Arg(16)->Arg(256)->MinTime(1);
 
+// A function of its own, so that a profiler can count its instructions alone.
+[[gnu::noinline]] void run_to_delivery(World& world, std::uint64_t last) {
+  while (world.backend.deliveries() < last) world.backend.step();
+}
+
+// One job's second epoch in blocks of 256 of a million samples, of which so many percent have room:
+// the same work in every run, so that instructions of two builds can be compared.
+void BM_EpochInBlocksOf256(benchmark::State& state) {
+  constexpr std::uint64_t kSamples = 1'000'000;
+  constexpr std::uint64_t kBlocks = (kSamples + 255) / 256;
+  const Bytes kept = kSamples * 4096 * static_cast<Bytes>(state.range(0)) / 100;
+  World world(kSamples, 256, 1, kept + (Bytes{64} << 20), 256);
+  while (world.backend.deliveries() < kBlocks) world.backend.step();
+  const engine::EngineCounters start = world.engine.counters();
+  for (auto _ : state) run_to_delivery(world, 2 * kBlocks);
+  const engine::EngineCounters end = world.engine.counters();
+  state.counters["blocks/s"] =
+      benchmark::Counter(static_cast<double>(kBlocks), benchmark::Counter::kIsRate);
+  state.counters["read"] =
+      static_cast<double>(end.samples_read - start.samples_read) / static_cast<double>(kSamples);
+}
+BENCHMARK(BM_EpochInBlocksOf256)->Arg(0)->Arg(25)->Arg(75)->Arg(110)->Iterations(1);
+
 // One job over a dataset that is cached whole, a sample a block: the cost must not depend on the
 // number of cached samples.
 void BM_CachedSamples(benchmark::State& state) {
