@@ -113,11 +113,12 @@ class BatchFlow final : public BeladyBypass {
   void forget_overdue(std::uint64_t now) {
     constexpr int kLookedAt = 4;
     const std::uint64_t now_s = seconds_of(now);
+    const std::uint64_t this_second = now_s * 1'000'000'000;
     for (int i = 0; i < kLookedAt && heap_.size() > 0; ++i) {
       next_ = next_ + 1 < heap_.size() ? next_ + 1 : 0;
       const std::uint64_t key = heap_.key_at(next_);
+      if (key >= this_second) continue;
       const std::uint64_t due_s = seconds_of(key);
-      if (key >= engine::kNeverUsed || now_s <= due_s) continue;
       const ItemId item = heap_.item_at(next_);
       const Known& known = known_[item.value];
       if (lots_of(static_cast<double>(requests_)) <= known.overdue_from) continue;

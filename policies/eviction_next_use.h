@@ -55,12 +55,14 @@ class BeladyBypass : public Belady {
   void inserted(const engine::Access& access) override {
     Belady::inserted(access);
     slots_[access.item.value] = static_cast<std::uint32_t>(access.slots);
+    if (used_ == 0) slots_of_each_ = access.slots;
+    if (slots_of_each_ != access.slots) slots_of_each_ = 0;
     used_ += access.slots;
     keeps_out_ = false;
   }
   void removed(ItemId item, engine::Removal why) override {
     Belady::removed(item, why);
-    used_ -= slots_[item.value];
+    used_ -= slots_of(item);
   }
   void resized(Slots capacity) override { capacity_ = capacity; }
   void prefetch(ItemId item) const override {
@@ -78,18 +80,23 @@ class BeladyBypass : public Belady {
     Slots slots = 0;
     const Slots enough = used_ + newcomer.slots - capacity_;
     if (heap_.size() == 0 || heap_.top_key() <= newcomer.next_use) return 0;
-    if (slots_[heap_.top().value] >= enough) return enough;
+    if (slots_of(heap_.top()) >= enough) return enough;
     std::vector<std::pair<ItemId, std::uint64_t>> aside;
     while (heap_.size() > 0 && heap_.top_key() > newcomer.next_use && slots < enough) {
       aside.emplace_back(heap_.top(), heap_.top_key());
-      slots += slots_[heap_.top().value];
+      slots += slots_of(heap_.top());
       heap_.take(heap_.top());
     }
     for (const auto& [item, next_use] : aside) heap_.push(item, next_use);
     return slots;
   }
 
+  Slots slots_of(ItemId item) const {
+    return slots_of_each_ > 0 ? slots_of_each_ : slots_[item.value];
+  }
+
   ZeroArray<std::uint32_t> slots_;
+  Slots slots_of_each_ = 0;  // while all take as many, which saves looking; else 0
   Slots used_ = 0;
   Slots capacity_;
   bool keeps_out_ = false;  // the item asked for last

@@ -29,8 +29,9 @@ double samples_per_s(const Job& job, Instant now) {
 
 }  // namespace
 
-void Future::look_at(const Dataset& dataset) {
+void Future::look_at(const Dataset& dataset, const std::optional<Lane>& lane) {
   dataset_ = &dataset;
+  lane_ = lane;
   for (Readers& one : readers_) one.known = false;
 }
 
@@ -52,7 +53,20 @@ Future::Readers& Future::readers(Digest prefix) {
         add_reader(readers, stream, job);
     }
   }
+  readers.next_use.reset();
+  readers.alike =
+      lane_ && std::all_of(readers.all.begin(), readers.all.end(), [this](const Reader& reader) {
+        return reader.job->order == Order::relaxed && in_lane(reader);
+      });
   return readers;
+}
+
+// Whether the lane is one of those that the job, which is relaxed, goes through now.
+bool Future::in_lane(const Reader& reader) const {
+  if (!lane_ || reader.stream != lane_->stream) return false;
+  const order::Lanes& lanes = *reader.stream->lanes;
+  return lanes.generation(reader.job->member) == lane_->generation &&
+         lanes.sizes(reader.job->member) == lane_->sizes;
 }
 
 void Future::add_reader(Readers& readers, const Stream& stream, const Job& job) const {
@@ -75,7 +89,13 @@ void Future::add_reader(Readers& readers, const Stream& stream, const Job& job) 
 }
 
 std::uint64_t Future::next_use(Digest prefix, SampleId sample) {
-  const std::vector<Reader>& all = readers(prefix).all;
+  Readers& readers = this->readers(prefix);
+  if (!readers.alike) return next_use_among(readers.all, sample);
+  if (!readers.next_use) readers.next_use = next_use_among(readers.all, sample);
+  return *readers.next_use;
+}
+
+std::uint64_t Future::next_use_among(const std::vector<Reader>& all, SampleId sample) {
   double soonest = kNotAgain;
   for (auto reader = all.begin(); reader != all.end();) {
     const Stream* stream = reader->stream;
@@ -154,6 +174,7 @@ bool Future::is_to_come(const Reader& reader, SampleId sample) {
   const order::Lanes& lanes = *reader.stream->lanes;
   const order::MemberId member = reader.job->member;
   if (!lanes.in_epoch(member)) return false;
+  if (in_lane(reader)) return lanes.is_to_come(member, lane_->lane);
   const order::LaneSizes& sizes = lanes.sizes(member);
   const std::uint64_t at = index(*reader.stream, lanes.generation(member), sizes, sample);
   const std::uint64_t lane = at / (std::uint64_t{sizes.lane_blocks} * sizes.block_samples);

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "core/engine/state.h"
@@ -16,8 +17,16 @@ class Future {
  public:
   explicit Future(EngineState& state) : s_(state) {}
 
-  // What is asked from here on is about samples of the dataset. Ask anew when jobs have moved on.
-  void look_at(const Dataset& dataset);
+  // A lane of a relaxed stream: its jobs come to all samples of it together.
+  struct Lane {
+    const Stream* stream = nullptr;
+    std::uint64_t generation = 0;
+    order::LaneSizes sizes;
+    std::uint32_t lane = 0;
+  };
+  // What is asked from here on is about samples of the dataset and, if given, of the lane. Ask anew
+  // when jobs have moved on.
+  void look_at(const Dataset& dataset, const std::optional<Lane>& lane = {});
   // The instant, in nanoseconds, at which a job of the dataset is expected to want the sample next,
   // beside what is being made already; kNeverUsed: no job that is here now. `prefix`: a job that
   // uses this form (0: as it is stored). Of very many jobs some are looked at.
@@ -38,10 +47,14 @@ class Future {
     bool known = false;
     Digest prefix = 0;
     std::vector<Reader> all;  // those of a stream follow one another
+    bool alike = false;       // all samples of the lane are wanted at one instant:
+    std::optional<std::uint64_t> next_use;
   };
 
   Readers& readers(Digest prefix);
   void add_reader(Readers& readers, const Stream& stream, const Job& job) const;
+  std::uint64_t next_use_among(const std::vector<Reader>& all, SampleId sample);
+  bool in_lane(const Reader& reader) const;
   // In samples of the job; below 0: never.
   double in_sequence(const Reader& reader, SampleId sample);
   double until_drawn(const Reader& reader, SampleId sample) const;
@@ -51,6 +64,7 @@ class Future {
 
   EngineState& s_;
   const Dataset* dataset_ = nullptr;
+  std::optional<Lane> lane_;
   std::array<Readers, 2> readers_;  // of samples as they are stored, and of a decoded form
   // Where the sample stands in generations of the stream that is looked at: most jobs share one.
   struct Found {

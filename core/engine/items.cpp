@@ -154,7 +154,7 @@ void Items::look_around(MakingIndex making_index) {
   brought_.clear();
   if (brought_by_.size() > 0) brought_by_ = {};
   around_.dataset = &dataset;
-  future_.look_at(dataset);
+  future_.look_at(dataset, lane_of(s_.blocks[making.block]));
   around_.bytes = dataset.catalogue->is_uniform() ? dataset.catalogue->largest_bytes() : 0;
   around_.staged = staged_bytes(s_, around_.bytes);
   around_.bundle_shift = dataset.catalogue->bundle_shift();
@@ -192,6 +192,18 @@ void Items::look_around(MakingIndex making_index) {
       if (!index.is_none()) around_.likely.push_back(&s_.memory[index]);
     }
   }
+}
+
+// That all samples stand in which are looked up for the block. None: there may be others, such as
+// those that replace corrupt ones, and the first of a bundle.
+std::optional<Future::Lane> Items::lane_of(const Block& block) const {
+  const Stream& stream = s_.streams[block.stream];
+  const Dataset& dataset = s_.datasets[stream.dataset];
+  if (stream.family != Order::relaxed || stream.chosen || block.rehearsal ||
+      dataset.catalogue->bundle_shift() > 0 || !dataset.corrupt_by(stream.pipeline_id).empty()) {
+    return {};
+  }
+  return Future::Lane{&stream, block.name.generation, block.sizes, block.name.lane};
 }
 
 Bytes Items::stored_bytes(SampleId sample) const {
@@ -352,7 +364,9 @@ bool Items::use_resident(MakingIndex making_index, std::uint32_t at, ShareId ind
   const ItemId item = part.spec.item_of(ingredient.sample);
   Share& share = *part.share;
   const Place here{s_.nodes[making.node].id, Tier::dram, 0};
-  const Reads::Provider provider = reads_.provider(index, item);
+  // What is yet to come is pinned by what brings it.
+  const Reads::Provider provider =
+      share.pinned(item) ? reads_.provider(index, item) : Reads::Provider{};
   const Access access = access_to(part, item, ingredient.sample, share.slots(item));
   share.access(access, gone_);  // a hit
   follow(part, access, true);

@@ -75,6 +75,7 @@ class Items {
 
   void release_ingredients(Making& making);
   void look_around(MakingIndex making);
+  std::optional<Future::Lane> lane_of(const Block& block) const;
   void announce(const Making& making);
   void prefetch(std::span<const order::Draw> draws) const;
   Bytes stored_bytes(SampleId sample) const;

@@ -160,6 +160,46 @@ TEST_CASE("a strict job's requests are told with the order in which they come ag
   CHECK(compared > 40);
 }
 
+// What a relaxed job is to come to is the same for all samples of a lane, and found once a block.
+TEST_CASE("what relaxed jobs request again is not told to be never used, and their last is") {
+  for (const std::uint32_t jobs : {1u, 2u}) {
+    requests.clear();
+    WorldPlan plan;
+    plan.samples = 400;
+    plan.config.policies.allocation = "encoded-first:forms=encoded+prepared";
+    plan.config.policies.eviction[0] = "listens";
+    plan.jobs = jobs;
+    plan.epochs = jobs == 1 ? 3 : 1;
+    SmallWorld world(plan, list());
+    REQUIRE(world.run());
+    REQUIRE(requests.size() >= plan.samples * plan.epochs);
+    std::vector<std::size_t> left(plan.samples, 0);
+    for (const engine::Access& one : requests) ++left[one.item.value];
+    std::size_t again = 0, not_foreseen = 0, never = 0, differ = 0;
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      const engine::Access& one = requests[i];
+      const bool unused = one.next_use == engine::kNeverUsed;
+      const bool last = --left[one.item.value] == 0;
+      again += last ? 0 : 1;
+      not_foreseen += !last && unused ? 1 : 0;
+      never += unused ? 1 : 0;
+      CHECK(one.next_use >= static_cast<std::uint64_t>(one.at.time_since_epoch().count()));
+      const bool one_instant = i > 0 && one.at == requests[i - 1].at;
+      differ += one_instant && one.next_use != requests[i - 1].next_use ? 1 : 0;
+    }
+    CHECK(again > 0);
+    CHECK(never > plan.samples / 2);
+    if (jobs == 1) {
+      CHECK(not_foreseen == 0);
+    } else {
+      // A job that has just come, and blocks that are made again, are not foreseen. Of one instant
+      // some lanes are still to come to one of the two, and others to none.
+      CHECK(not_foreseen < again / 4);
+      CHECK(differ > 0);
+    }
+  }
+}
+
 TEST_CASE("costs of both forms are found from parts that have both, and follow a slower node") {
   Random random(1);
   engine::SampleCosts costs;
