@@ -1,11 +1,15 @@
 // bench_live: jobs served by batchflowd beside PyTorch's DataLoader with the same work, in turn.
 //
 //   bench_live [--rounds N] [--pictures N]
+//   bench_live --bare [--rounds N] [--pictures N]    without PyTorch: what a picture that is
+//   decoded
+//                                                    anew costs, beside the least that it can cost
 //
 // Both read the same pictures and deliver the same type and shape. The page cache is warm for
 // PyTorch; the service reads past it and keeps what it chooses, from an empty cache at each start.
 // Jobs compute nothing, so that the greatest rate of delivery is measured.
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -20,6 +24,7 @@
 #include <vector>
 
 #include "tests/runtime/prepare/pictures.h"
+#include "tools/bench/runtime/live/bare.h"
 #include "tools/bench/spread.h"
 
 namespace {
@@ -52,12 +57,72 @@ void print(const std::string& what, const Turns& turns, double aim) {
               ratio.least, ratio.most, aim);
 }
 
+// Of all processes that this one started and that are over, theirs included.
+double children_cpu_s() {
+  rusage usage{};
+  getrusage(RUSAGE_CHILDREN, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// Service and job, in an epoch in which nothing decoded is kept, beside the least work on the same
+// pictures. Starting and the first epoch are in two runs of different lengths, so they cancel out.
+void beside_bare(const std::vector<batchflow::test::Encoded>& pictures, const std::string& data,
+                 const fs::path& folder, unsigned rounds) {
+  constexpr unsigned kShort = 1, kLong = 5;
+  const fs::path node = folder / "node.yaml";
+  // Blocks of 64, and memory for some of them and for the pictures as they are stored.
+  constexpr std::size_t kBlockBytes = 64 * 3 * 224 * 224, kStaging = std::size_t{64} << 20,
+                        kOfService = std::size_t{64} << 20;
+  std::size_t stored = 0;
+  for (const auto& picture : pictures) stored += (picture.size() + 4095) / 4096 * 4096;
+  const std::size_t memory = 11 * kBlockBytes + stored + kStaging + kOfService;
+  std::ofstream(node) << fmt::format(
+      "{{kind: node, storage: {{staging: {}}}, engine: {{block_bytes: {}, policies: "
+      "{{allocation: 'encoded-first:forms=encoded+prepared'}}}}}}\n",
+      kStaging, kBlockBytes);
+  const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
+  const auto cpu_of = [&](unsigned epochs) {
+    const double before = children_cpu_s();
+    output_of(
+        fmt::format("{} --data {} --compute-ms 0 --batch 64 --epochs {} --presets default "
+                    "--memory {} --config {} --pipeline imagenet-train --check",
+                    (here / "batchflow-live").string(), data, epochs, memory, node.string()));
+    return children_cpu_s() - before;
+  };
+  std::vector<double> served, codes, decode, scale, of_codes, of_decode;
+  for (unsigned round = 0; round < rounds; ++round) {
+    const batchflow::bench::BareCost bare = batchflow::bench::bare_cost(pictures);
+    served.push_back((cpu_of(kLong) - cpu_of(kShort)) * 1e6 /
+                     static_cast<double>((kLong - kShort) * pictures.size()));
+    codes.push_back(bare.codes);
+    decode.push_back(bare.decode);
+    scale.push_back(bare.scale);
+    of_codes.push_back(served.back() / (bare.codes + bare.scale));
+    of_decode.push_back(served.back() / (bare.decode + bare.scale));
+  }
+  std::printf("CPU us a picture that is decoded anew, one job\n");
+  const auto print = [](const char* what, const std::vector<double>& values) {
+    const Spread spread = spread_of(values);
+    std::printf("%-52s %8.2f %8.2f - %8.2f\n", what, spread.middle, spread.least, spread.most);
+  };
+  print("  served, of service and job", served);
+  print("  reading its codes", codes);
+  print("  reading them and making pixels of a crop", decode);
+  print("  scaling the crop", scale);
+  print("  served over codes and scaling (aim: 1.15)", of_codes);
+  print("  served over codes, pixels and scaling", of_decode);
+}
+
 int bench(int argc, char** argv) {
   unsigned rounds = 5, pictures = 2048;
-  bool small = false;
+  bool small = false, bare = false;
   CLI::App app("Jobs served by batchflowd beside PyTorch's DataLoader.", "bench_live");
   app.add_option("--rounds", rounds, "Turns of each")->check(CLI::Range(1, 100));
   app.add_option("--pictures", pictures, "In the dataset")->check(CLI::Range(64, 1000000));
+  app.add_flag("--bare", bare, "Only CPU time, beside the least work on the same pictures");
   app.add_flag("--small", small, "One round of few pictures: whether it works");
   try {
     app.parse(argc, argv);
@@ -69,7 +134,8 @@ int bench(int argc, char** argv) {
     pictures = 128;
   }
   const char* python = "/usr/bin/python3";
-  if (std::system(fmt::format("{} -c 'import torch, torchvision' 2>/dev/null", python).c_str())) {
+  if (!bare &&
+      std::system(fmt::format("{} -c 'import torch, torchvision' 2>/dev/null", python).c_str())) {
     std::printf("skipped: %s has no torch and torchvision (apt-get install python3-torchvision)\n",
                 python);
     return 77;
@@ -85,6 +151,7 @@ int bench(int argc, char** argv) {
     }
   } const remove{folder};
   std::size_t bytes = 0;
+  std::vector<batchflow::test::Encoded> kept;  // for `beside_bare`
   for (unsigned i = 0; i < pictures; ++i) {
     const fs::path place = folder / "pictures" / fmt::format("class{}", i % 10);
     fs::create_directories(place);
@@ -94,11 +161,16 @@ int bench(int argc, char** argv) {
     std::ofstream(place / fmt::format("{:06}.jpg", i), std::ios::binary)
         .write(reinterpret_cast<const char*>(picture.data()),
                static_cast<std::streamsize>(picture.size()));
+    if (bare) kept.push_back(picture);
   }
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   std::printf(
       "%u pictures of 500 x 375, %.0f KB each; batches of 64; %u cores; %u rounds in turn\n\n",
       pictures, static_cast<double>(bytes) / pictures / 1000, cores, rounds);
+  if (bare) {
+    beside_bare(kept, (folder / "pictures").string(), folder, rounds);
+    return 0;
+  }
   std::printf("%-26s %12s %12s %8s %16s %6s\n", "what", "BatchFlow", "PyTorch", "ratio",
               "least - most", "aim");
   const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
