@@ -158,7 +158,7 @@ void split(const std::uint8_t* pixels, std::size_t count, std::uint8_t* red, std
   split_from(0, pixels, count, red, green, blue);
 }
 
-constexpr Kernels kTable = {"plain", kRows, false, across, down, split, nullptr};
+constexpr Kernels kTable = {"plain", kRows, WindowForm::none, across, down, split, nullptr};
 
 }  // namespace plain
 
@@ -391,7 +391,7 @@ void normalise(const std::uint8_t* pixels, std::size_t count, const ChannelNorm*
   }
 }
 
-constexpr Kernels kTable = {"wide", kRows, true, across, down, split, normalise};
+constexpr Kernels kTable = {"wide", kRows, WindowForm::numbers, across, down, split, normalise};
 
 }  // namespace wide
 

@@ -1,10 +1,12 @@
-// The inner loops over pixels, compiled once for every processor of a kind and once for wide
-// vectors. Both give the same bytes, because they compute in whole numbers.
+// The inner loops over pixels, compiled once for every processor of a kind, once for wide vectors,
+// and once for the widest. All give the same bytes, because they compute in whole numbers.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "kernels/picture.h"
 
@@ -32,6 +34,21 @@ struct Window {
   std::uint8_t first[kBytes] = {0, 128, 128, 128, 0, 128, 128, 128,
                                 0, 128, 128, 128, 0, 128, 128, 128};
 };
+
+// What kernels read of a window, and how. `digits`: they pick four taps of a byte at once, and a
+// weight is three numbers of eight bits, the high one first. So `first` of a window has the places
+// of four taps of its first byte, then of the second one, and 128 for a tap that is none.
+enum class WindowForm : std::uint8_t { none, numbers, digits };
+inline constexpr std::size_t kDigits = 3;
+inline constexpr int kTapsByDigits = 4;
+// REQUIRES: it is a weight of a pixel: above -2^22 and below 2^23 - 2^15
+constexpr std::array<std::int8_t, kDigits> digits_of(std::int32_t weight) {
+  const auto low = static_cast<std::int8_t>(weight & 0xff);
+  const std::int32_t rest = (weight - low) >> 8;
+  const auto middle = static_cast<std::int8_t>(rest & 0xff);
+  return {static_cast<std::int8_t>((rest - middle) >> 8), middle, low};
+}
+
 struct Windows {
   static constexpr int kTapsMost = 5;
 
@@ -42,6 +59,9 @@ struct Windows {
   std::span<const Window> windows;
   // For each window, for each of its taps, that of each byte of the group.
   const std::int32_t* weights = nullptr;
+  // In place of them: for each window the high digits of its taps, where they stand in `first`,
+  // then the middle and the low ones.
+  const std::int8_t* digits = nullptr;
 };
 
 // What a channel's bytes become: (byte / 255 - mean) / deviation.
@@ -53,8 +73,8 @@ struct Kernels {
   static constexpr int kRowsMost = 16;
 
   const char* name;
-  int rows_at_once;  // of across(), at most kRowsMost
-  bool by_windows;   // across() takes windows, where there are some, and else taps
+  int rows_at_once;    // of across(), at most kRowsMost
+  WindowForm windows;  // of those that across() takes where there are some; else it takes taps
 
   // `taps.size()` pixels of each of rows_at_once rows. With windows, what it writes ends with a
   // whole vector. The rows that are processed next, if any, lie `next` bytes behind these.
@@ -76,5 +96,10 @@ struct Kernels {
 const Kernels& plain_kernels();
 // Null if the processor has no wider vectors than plain_kernels() uses.
 const Kernels* wide_kernels();
+// Null if the processor has no vectors of 64 bytes, or cannot add products of bytes.
+const Kernels* widest_kernels();
+// All that this processor has, the fastest last.
+std::vector<const Kernels*> all_kernels();
+const Kernels& best_kernels();
 
 }  // namespace batchflow::prepare

@@ -391,8 +391,7 @@ class WorkerPreparer final : public Preparer {
 }  // namespace
 
 std::unique_ptr<Preparer> make_preparer(std::shared_ptr<memory::ScratchBudget> scratch) {
-  const Kernels* wide = wide_kernels();
-  return make_preparer(wide ? *wide : plain_kernels(), std::move(scratch));
+  return make_preparer(best_kernels(), std::move(scratch));
 }
 
 std::unique_ptr<Preparer> make_preparer(const Kernels& kernels,

@@ -227,9 +227,9 @@ void Resampler::begin(const Scaling& s, const PictureView& source, const Box& or
     return;
   }
   if (s.flip) std::reverse(across_.taps.begin(), across_.taps.end());
-  if (kernels_.by_windows)
+  if (kernels_.windows != WindowForm::none)
     windows_.plan(across_.taps, across_.weights.data(),
-                  static_cast<std::size_t>(read.width) * kChannels);
+                  static_cast<std::size_t>(read.width) * kChannels, kernels_.windows);
   const std::size_t stride = WindowTable::row_bytes(static_cast<std::size_t>(s.window.width));
   between_.have(stride * static_cast<std::size_t>(read.height));
   scaled_ = {reinterpret_cast<const std::uint8_t*>(between_.data()),

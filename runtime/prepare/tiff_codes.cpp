@@ -54,8 +54,7 @@ class HeadWriter {
  private:
   template <class T>
   void put(T value) {
-    const auto* bytes = reinterpret_cast<const std::byte*>(&value);
-    out_.insert(out_.end(), bytes, bytes + sizeof value);
+    for (const std::byte byte : std::as_bytes(std::span(&value, 1))) out_.push_back(byte);
   }
   void entry(std::uint32_t tag, std::uint16_t type, std::uint32_t count, std::uint32_t value) {
     put(static_cast<std::uint16_t>(tag));

@@ -27,9 +27,15 @@ class WindowTable {
   // A row of the source has `source_bytes`. There are no windows for one that is shorter than a
   // window.
   // REQUIRES: each of `taps` has weights for as many taps as the one with most, 0 for those beyond
-  void plan(std::span<const Taps> taps, const std::int32_t* weights, std::size_t source_bytes);
-  Windows view() const { return {each_, taps_, windows_, weights_.data()}; }
-  Bytes held() const { return memory::bytes_of(windows_) + memory::bytes_of(weights_); }
+  void plan(std::span<const Taps> taps, const std::int32_t* weights, std::size_t source_bytes,
+            WindowForm form = WindowForm::numbers);
+  Windows view() const {
+    return {each_, taps_, windows_, weights_.data(),
+            reinterpret_cast<const std::int8_t*>(weights_.data())};
+  }
+  Bytes held() const {
+    return memory::bytes_of(windows_) + memory::bytes_of(weights_) + memory::bytes_of(digits_);
+  }
   void drop();
 
  private:
@@ -37,16 +43,25 @@ class WindowTable {
   struct Byte {
     const std::int32_t* weights = nullptr;
     std::size_t at = 0;
+    std::size_t first_weight = 0;  // the index of its weights among all
   };
   using Group = std::array<Byte, Window::kGroup>;
   // The taps of these from `tap` on.
   void set(std::size_t window, const Group& group, int tap);
+  void set_digits(std::size_t window, const Group& group, int tap, std::size_t begin);
+  void split_weights(const std::int32_t* weights, std::size_t count);
+  // Numbers of `weights_` that a window has.
+  std::size_t weights_each() const;
 
+  WindowForm form_ = WindowForm::numbers;
   int each_ = 0, taps_ = 0;
   int count_ = 0;  // taps of a pixel, at most
   std::size_t source_bytes_ = 0;
   std::vector<Window> windows_;
-  std::vector<std::int32_t> weights_;
+  std::vector<std::int32_t> weights_;  // or digits
+  // Of all weights, the high ones, then the middle and the low ones, `digits_each_` of each.
+  std::vector<std::int8_t> digits_;
+  std::size_t digits_each_ = 0;
 };
 
 }  // namespace batchflow::prepare

@@ -69,8 +69,7 @@ constexpr batch::ElementType kTypes[] = {batch::ElementType::u8, batch::ElementT
 
 TEST_CASE("pictures of a batch have the bytes that the steps of a pipeline make") {
   Random random(29);
-  std::vector<const prepare::Kernels*> loops = {&prepare::plain_kernels()};
-  if (prepare::wide_kernels()) loops.push_back(prepare::wide_kernels());
+  const std::vector<const prepare::Kernels*> loops = prepare::all_kernels();
   for (int i = 0; i < 400; ++i) {
     const auto element = static_cast<Element>(i % 4);
     const bool planes = i / 4 % 2 == 0;

@@ -78,12 +78,11 @@ inline prepare::Prepared prepare(prepare::Preparer& preparer, const prepare::Pip
   return preparer.prepare(pipeline, input, slot.writer(), sample.place, keep ? &to_keep : nullptr);
 }
 
-// With both kinds of inner loops, where this processor has both.
+// With each kind of inner loops that this processor has.
 inline std::vector<std::unique_ptr<prepare::Preparer>> all_preparers() {
   std::vector<std::unique_ptr<prepare::Preparer>> all;
-  all.push_back(prepare::make_preparer(prepare::plain_kernels()));
-  if (const prepare::Kernels* wide = prepare::wide_kernels())
-    all.push_back(prepare::make_preparer(*wide));
+  for (const prepare::Kernels* kind : prepare::all_kernels())
+    all.push_back(prepare::make_preparer(*kind));
   return all;
 }
 

@@ -112,8 +112,7 @@ Scaling random_scaling(Random& random, Extent2 picture) {
 }
 
 TEST_CASE("each kind of kernels scales as a loop over pixels does") {
-  std::vector<const prepare::Kernels*> kinds = {&prepare::plain_kernels()};
-  if (prepare::wide_kernels()) kinds.push_back(prepare::wide_kernels());
+  const std::vector<const prepare::Kernels*> kinds = prepare::all_kernels();
   const prepare::Finish planes(batch::ElementType::u8, {}, true);
   Random random(11);
   const std::uint64_t all = sanitized_share(1500);

@@ -22,8 +22,7 @@ prepare::Box random_box(std::size_t i, prepare::Extent2 extent) {
 
 BareCost bare_cost(const std::vector<test::Encoded>& pictures) {
   const std::unique_ptr<prepare::Decoder> decoder = prepare::make_jpeg_decoder();
-  prepare::Resampler resampler(prepare::wide_kernels() ? *prepare::wide_kernels()
-                                                       : prepare::plain_kernels());
+  prepare::Resampler resampler(prepare::best_kernels());
   prepare::PictureBuffer picture, out;
   BareCost cost;
   const double count = static_cast<double>(pictures.size());

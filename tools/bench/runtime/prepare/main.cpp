@@ -4,6 +4,7 @@
 //   bench_prepare            five rounds; with python3-torchvision also the comparison
 //   bench_prepare --small    a short one that only proves that it runs
 //   bench_prepare --steps    only what each step costs
+//   bench_prepare --kept     only pictures that are kept decoded, by each kind of kernels
 #include <fmt/format.h>
 
 #include <unistd.h>
@@ -98,10 +99,14 @@ struct Whole {
   }
 
   void run(const std::vector<test::Encoded>& pictures, std::size_t i, bool decoded = false) {
+    run(pictures, i, decoded, i);
+  }
+  void run(const std::vector<test::Encoded>& pictures, std::size_t i, bool decoded,
+           std::size_t draw) {
     prepare::Preparer::Input input{.sample = SampleId{i}, .bytes = pictures[i % pictures.size()]};
     input.decoded = decoded;
     input.label = 0;
-    input.draw_key = hash(3, i);
+    input.draw_key = hash(3, draw);
     const batch::BlockWriter writer(layout, slot.data());
     const prepare::Prepared prepared = preparer->prepare(
         *pipeline, input, writer, static_cast<std::uint32_t>(i % kBlock), nullptr);
@@ -166,8 +171,11 @@ void from_kept(const std::vector<test::Encoded>& pictures, double seconds, int r
   }
   std::vector<std::byte> row(std::size_t{kWidth} * prepare::kChannels);
   for (const std::string file : {"imagenet-train.yaml", "imagenet-train-f32.yaml"}) {
-    Whole whole(file, nullptr);
-    const std::size_t made = whole.slot.size() / kBlock;
+    std::vector<std::unique_ptr<Whole>> kinds;
+    for (const prepare::Kernels* kernels : prepare::all_kernels())
+      kinds.push_back(std::make_unique<Whole>(file, kernels));
+    std::vector<std::byte>& slot = kinds[0]->slot;
+    const std::size_t made = slot.size() / kBlock;
     const auto copy = [&](std::size_t i) {
       prepare::PictureView view;
       BF_CHECK(prepare::read_decoded(kept[i % count], view));
@@ -175,18 +183,28 @@ void from_kept(const std::vector<test::Encoded>& pictures, double seconds, int r
       for (int y = 0; y < part.extent.height; ++y)
         std::memcpy(row.data(), part.row(y),
                     static_cast<std::size_t>(part.extent.width) * prepare::kChannels);
-      std::byte* const to = whole.slot.data() + i % kBlock * made;
+      std::byte* const to = slot.data() + i % kBlock * made;
       for (std::size_t at = 0; at < made; at += row.size())
         std::memcpy(to + at, row.data(), std::min(row.size(), made - at));
     };
-    Stats ours, copies, ratios;
+    Stats copies;
+    std::vector<Stats> ours(kinds.size()), near(kinds.size());
     for (int round = 0; round < rounds; ++round) {
       copies.values.push_back(1e6 / rate(seconds, copy));
-      ours.values.push_back(1e6 / rate(seconds, [&](std::size_t i) { whole.run(kept, i, true); }));
-      ratios.values.push_back(100 * ours.values.back() / copies.values.back());
+      for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+        const auto time_of = [&](std::size_t pictures_used) {
+          return 1e6 / rate(seconds, [&](std::size_t i) {
+                   kinds[kind]->run(kept, i % pictures_used, true, i);
+                 });
+        };
+        ours[kind].values.push_back(time_of(count));
+        near[kind].values.push_back(time_of(1));
+      }
     }
-    fmt::print("{} of kept pictures: {}; a copy of these bytes: {}; ratio in hundredths: {}\n",
-               file, ours.text("us"), copies.text("us"), ratios.text(""));
+    fmt::print("{} of kept pictures; a copy of the bytes: {}\n", file, copies.text("us"));
+    for (std::size_t kind = 0; kind < kinds.size(); ++kind)
+      fmt::print("  {}: {}; of one picture, which lies in a cache: {}\n",
+                 prepare::all_kernels()[kind]->name, ours[kind].text("us"), near[kind].text("us"));
   }
 }
 
@@ -245,12 +263,17 @@ void of_steps(double seconds, int rounds) {
     fmt::print("  {:.0f}  {}\n", time_of(", {step: " + step + "}") - base, step);
 }
 
-void run(bool small) {
-  const double seconds = small ? 0.01 : 1;
-  const int rounds = small ? 1 : 5;
+std::vector<test::Encoded> made_pictures(bool small) {
   std::vector<test::Encoded> pictures;
   for (std::uint64_t seed = 0; seed < (small ? 2u : 32u); ++seed)
     pictures.push_back(picture_of_size(seed, kEncodedBytes));
+  return pictures;
+}
+
+void run(bool small) {
+  const double seconds = small ? 0.01 : 1;
+  const int rounds = small ? 1 : 5;
+  const std::vector<test::Encoded> pictures = made_pictures(small);
   fmt::print(
       "{} pictures of {} x {}, the first of {} bytes; img/s of one core: middle of {} "
       "rounds (least to most)\n",
@@ -277,8 +300,7 @@ void run(bool small) {
     stages.push_back({fmt::format("decode, random crop{}", codes),
                       [&, by](std::size_t i) { decode(*by, i, random_box(i)); }});
   }
-  std::vector<const prepare::Kernels*> versions = {&prepare::plain_kernels()};
-  if (prepare::wide_kernels()) versions.push_back(prepare::wide_kernels());
+  const std::vector<const prepare::Kernels*> versions = prepare::all_kernels();
   std::vector<std::unique_ptr<prepare::Resampler>> resamplers;
   std::vector<std::unique_ptr<Whole>> wholes;
   prepare::PictureBuffer source;
@@ -312,13 +334,17 @@ void run(bool small) {
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   const std::string_view argument = argc > 1 ? argv[1] : "";
-  const bool small = argument == "--small", steps = argument == "--steps";
-  if (argc > 2 || (argc == 2 && !small && !steps)) {
-    fmt::print(stderr, "bench_prepare: unknown argument; write --small, --steps or nothing\n");
+  const bool small = argument == "--small", steps = argument == "--steps",
+             kept = argument == "--kept";
+  if (argc > 2 || (argc == 2 && !small && !steps && !kept)) {
+    fmt::print(stderr,
+               "bench_prepare: unknown argument; write --small, --steps, --kept or nothing\n");
     return 2;
   }
   if (steps)
     batchflow::bench::of_steps(0.1, 5);
+  else if (kept)
+    batchflow::bench::from_kept(batchflow::bench::made_pictures(false), 1.0 / 3, 5);
   else
     batchflow::bench::run(small);
   return 0;
