@@ -122,6 +122,13 @@ void BlockMaker::find_kept(std::size_t first, std::size_t last) {
       }
       items_.find(share, std::span(wanted).first(count), std::span(there).first(count));
       for (std::size_t i = 0; i < count; ++i) kept_[indices[i]] = std::move(there[i]);
+      if (decoded || task_.bundle_shift == 0) continue;  // the store has fetched their beginnings
+      for (std::size_t i = 0; i < count; ++i) {
+        if (const ItemStore::Item& held = kept_[indices[i]]) {
+          const PreparationTask::Sample& sample = task_.samples[first + indices[i]];
+          __builtin_prefetch(stored_bytes(task_, sample.input.sample, sample.bytes, held).data());
+        }
+      }
     }
   }
 }

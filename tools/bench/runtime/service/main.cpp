@@ -321,18 +321,19 @@ void small_rows(const Options& options, const Folder& folder, double scale) {
     std::size_t rows, bytes;
   };
   std::printf("\none job, batches of 256, page cache warm; beside it the same bytes copied\n");
-  std::printf("%22s %22s %22s %10s %26s %12s\n", "rows", "first epoch, s", "its CPU, s", "MiB/data",
-              "samples/s when kept", "over memcpy");
+  std::printf("%22s %22s %22s %10s %26s %22s %12s\n", "rows", "first epoch, s", "its CPU, s",
+              "MiB/data", "samples/s when kept", "their CPU, ns", "over memcpy");
   for (const Kind kind : {Kind{1'000'000, 64}, Kind{50'000, 4096}}) {
     const auto rows = static_cast<std::size_t>(static_cast<double>(kind.rows) * scale);
     const std::string file = folder.in(fmt::format("{}.npy", kind.bytes).c_str());
     write_rows(file, rows, kind.bytes / sizeof(float));
-    std::vector<double> first, cpu, memory, rates, ratios;
+    std::vector<double> first, cpu, memory, rates, each, ratios;
     for (unsigned round = 0; round < options.rounds; ++round) {
       const Service service(folder, file, "2gib");
       // What it has when it serves nothing is not the data's.
       const double idle = service.memory_mib();
-      const double service_cpu = service.all_cpu_s(), own_cpu = batchflow::bench::cpu_s();
+      const auto cpu_of_both = [&] { return service.all_cpu_s() + batchflow::bench::cpu_s(); };
+      double cpu_before = cpu_of_both();
       const auto begin = Clock::now();
       Loader loader(service, 256);
       std::uint64_t samples = 0;
@@ -345,26 +346,28 @@ void small_rows(const Options& options, const Folder& folder, double scale) {
       };
       pass_epoch();
       first.push_back(seconds(Clock::now() - begin));
-      cpu.push_back(service.all_cpu_s() - service_cpu + batchflow::bench::cpu_s() - own_cpu);
+      cpu.push_back(cpu_of_both() - cpu_before);
       pass_epoch();
       const double data = static_cast<double>(rows * kind.bytes);
       memory.push_back((service.memory_mib() - idle) / (data / 1048576));
       samples = 0;
+      cpu_before = cpu_of_both();
       const auto kept = Clock::now();
       do pass_epoch();
       while (seconds(Clock::now() - kept) < options.seconds);
       const double took = seconds(Clock::now() - kept);
       rates.push_back(static_cast<double>(samples) / took);
+      each.push_back(1e9 * (cpu_of_both() - cpu_before) / static_cast<double>(samples));
       std::vector<std::byte> from(rows * kind.bytes), to(from.size());
       const auto copying = Clock::now();
       std::memcpy(to.data(), from.data(), from.size());
       ratios.push_back(took / static_cast<double>(samples) /
                        (seconds(Clock::now() - copying) / static_cast<double>(rows)));
     }
-    std::printf("%12zu of %5zu B %22s %22s %10.2f %26s %12.1f\n", rows, kind.bytes,
+    std::printf("%12zu of %5zu B %22s %22s %10.2f %26s %22s %12.1f\n", rows, kind.bytes,
                 text(spread_of(first), 2).c_str(), text(spread_of(cpu), 2).c_str(),
                 spread_of(memory).middle, text(spread_of(rates), 0).c_str(),
-                spread_of(ratios).middle);
+                text(spread_of(each), 0).c_str(), spread_of(ratios).middle);
     std::fflush(stdout);
   }
 }
