@@ -189,15 +189,43 @@ def _dataset(dataset: Any) -> str:
     return name
 
 
-def _reading(dataset: str, split: Optional[Mapping[str, Any]],
-             tokens: Optional[int]) -> Optional[str]:
+PACKINGS = ("concat", "whole")
+SEQUENCE_MOST = 1 << 20  # tokens
+
+
+def _packed(given: Mapping[str, Any]) -> list[str]:
+    """How documents become sequences, in the form of batchflowd's --dataset."""
+    packing, tokens = given["packing"], given["tokens"]
+    if packing is None:
+        for name in ("packing_seed", "end_token"):
+            if given[name] is not None:
+                raise ValueError(f"{name} says how documents become sequences; write also "
+                                 "packing='concat' or packing='whole'")
+        return []
+    if packing not in PACKINGS:
+        raise ValueError(f"packing={packing!r} is not known; write 'concat' (documents end to end, "
+                         "cut every `tokens`) or 'whole' (each document in one sequence)")
+    if tokens is None:
+        raise ValueError(f"packing={packing!r} needs the tokens of a sequence; write tokens=2048")
+    whole("tokens", tokens, 1, SEQUENCE_MOST)
+    parts = [f"packing={packing}"]
+    if given["packing_seed"] is not None:
+        parts.append(f"packing_seed={whole('packing_seed', given['packing_seed'], 0, 10**18)}")
+    if given["end_token"] is not None:
+        parts.append(f"end_token={whole('end_token', given['end_token'], 0, 999_999_999)}")
+    return parts
+
+
+def _reading(dataset: str, given: Mapping[str, Any]) -> Optional[str]:
     """How a path is read, in the form of batchflowd's --dataset."""
+    split, tokens, packed = given["split"], given["tokens"], _packed(given)
     if split is None and tokens is None:
         return None
     if not dataset.startswith("/") and not is_url(dataset):
         raise ValueError(f"split and tokens are for a path, and '{dataset}' is a name at the "
                          f"service, which has its own: '{dataset}:train' is a split of it")
     parts = [] if tokens is None else [f"tokens={whole('tokens', tokens, 1, 999_999_999)}"]
+    parts += packed
     if split is not None:
         if not isinstance(split, Mapping) or not split or not set(split) <= set(SPLIT_RULES):
             raise ValueError(f"split={split!r}: write a rule, as {{'fraction': 0.9}} and for what "
@@ -449,7 +477,7 @@ def read(given: dict[str, Any], brought: Optional[ServedDataset] = None) -> Argu
     ahead = given["prefetch_factor"]
     arguments = Arguments(
         dataset=dataset,
-        reading=_reading(dataset, given["split"], given["tokens"]),
+        reading=_reading(dataset, given),
         batch_size=None if given["batch_size"] is None else whole("batch_size",
                                                                   given["batch_size"], 1),
         order=order,

@@ -69,10 +69,11 @@ class DataLoader(Attributes, Generic[_Given]):
                  snapshot_every_n_steps: Optional[int] = None, cache_limit: Any = None,
                  target_workers: Any = "auto", copy: bool = False, output: str = "auto",
                  device: Any = None, split: Optional[Mapping[str, Any]] = None,
-                 tokens: Optional[int] = None, receipts: Any = None, local: bool = False,
-                 say_stalls: bool = True, mixing: Any = None,
-                 mixture: Optional[Mapping[str, float]] = None, weights_change: bool = False,
-                 **aliases: Any):
+                 tokens: Optional[int] = None, packing: Optional[str] = None,
+                 packing_seed: Optional[int] = None, end_token: Optional[int] = None,
+                 receipts: Any = None, local: bool = False, say_stalls: bool = True,
+                 mixing: Any = None, mixture: Optional[Mapping[str, float]] = None,
+                 weights_change: bool = False, **aliases: Any):
         given = {name: value for name, value in locals().items()
                  if name not in ("self", "aliases", "__class__")}
         args.take_aliases(given, aliases)

@@ -13,7 +13,7 @@ namespace batchflow::ctl {
 
 void DatasetPath::add_options(CLI::App& command) {
   command.add_option("--format", format, "The format of the data; default: it is found out");
-  command.add_option("--tokens", tokens, "Tokens of a sample, for files of tokens");
+  command.add_option("--tokens", tokens, "Tokens of a sample, for files of tokens; of a sequence that documents are packed into");
   command.add_option("--column", column, "The column that is the sample, of tables");
   command.add_option("--label", label, "The column that is its label, of tables");
 }

@@ -53,7 +53,9 @@ void check_head(config::ConfigSection& section) {
 bool has_labels(const sources::SampleIndex& dataset) {
   // Of tables, names of classes may be there without labels.
   if (!dataset.classes().empty() && dataset.kind() != sources::RecordKind::value) return true;
-  if (dataset.kind() == sources::RecordKind::rows) return false;
+  if (dataset.kind() == sources::RecordKind::rows ||
+      dataset.kind() == sources::RecordKind::sequence)
+    return false;
   return dataset.sums().labelled > dataset.samples() / 2;
 }
 
@@ -173,7 +175,8 @@ void PipelineCompiler::check_stage(config::ConfigSection& section, const Pipelin
 
 void PipelineCompiler::take(config::ConfigSection& section, const PipelineStep&, std::uint32_t,
                             const Decode& step) {
-  if (dataset_.kind() == sources::RecordKind::rows)
+  if (dataset_.kind() == sources::RecordKind::rows ||
+      dataset_.kind() == sources::RecordKind::sequence)
     section.refuse("step", fmt::format("dataset '{}' holds numbers", dataset_.name()),
                    "leave decode out");
   if (sources::none_can_be_decoded(dataset_))

@@ -94,9 +94,9 @@ Snapshot snapshot_of(const Service::Parts& parts) {
     all.datasets.push_back(
         {dataset->name, dataset->root.string(), index.samples(),
          parts.datasets.catalogues().find(dataset->id, index.version())->total_bytes(),
-         index.version(), index.classes().size(), dataset->format, dataset->tokens, dataset->pinned,
-         dataset->is_brought(), std::uint64_t{1} << dataset->bundle_shift,
-         pipelines_of(parts.datasets, dataset->id)});
+         index.version(), index.classes().size(), dataset->format, dataset->tokens,
+         dataset->asked.sequences, dataset->pinned, dataset->is_brought(),
+         std::uint64_t{1} << dataset->bundle_shift, pipelines_of(parts.datasets, dataset->id)});
   }
   all.opening = parts.joining->openings().names();
   all.returning = parts.returning->names();

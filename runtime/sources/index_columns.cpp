@@ -27,7 +27,7 @@ class ColumnsOfAll {
   // Answers which of them are served.
   const ChosenColumns& take(std::span<const Column> columns, std::string_view path) {
     if (columns_.empty()) {
-      chosen_ = choose_columns(columns, builder_.options.column, builder_.options.label_column);
+      chosen_ = choose_columns(columns, wanted(columns), builder_.options.label_column);
       if (!chosen_.problem.empty()) builder_.refuse(path, chosen_.problem);
       columns_.assign(columns.begin(), columns.end());
       path_ = path;
@@ -57,6 +57,16 @@ class ColumnsOfAll {
   }
 
  private:
+  // Documents may be beside their text and what was made of them, such as masks.
+  std::string_view wanted(std::span<const Column> columns) const {
+    if (!builder_.options.column.empty() || !builder_.options.documents)
+      return builder_.options.column;
+    for (const std::string_view name : {"input_ids", "tokens", "token_ids"})
+      for (const Column& one : columns)
+        if (one.name == name && one.kind == Column::Kind::numbers) return name;
+    return {};
+  }
+
   IndexBuilder& builder_;
   std::vector<Column> columns_;
   std::string path_;

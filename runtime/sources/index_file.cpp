@@ -7,6 +7,7 @@
 #include "core/log/frame_log.h"
 #include "core/order/permutation.h"
 #include "runtime/sources/packed.h"
+#include "runtime/sources/sequence_record.h"
 
 namespace batchflow::sources {
 namespace {
@@ -55,6 +56,12 @@ bool below_root(std::string_view path) {
     path.remove_prefix(std::min(slash + 1, path.size()));
   }
   return true;
+}
+
+bool is_of_sequences(const batch::BatchSpec& fields) {
+  if (fields.fields.front().shape.empty()) return false;
+  const std::uint64_t length = fields.fields.front().shape.front();
+  return fields == sequence_fields({length, fields.fields.size() > 1});
 }
 
 std::uint32_t checksum_of(ByteSpan bytes, const StopAsked& stop) {
@@ -106,7 +113,7 @@ std::string IndexView::read(ByteSpan bytes, const StopAsked& stop) {
 
   ByteReader in(rest.first(length));
   head_.format = take_text(in);
-  head_.kind = static_cast<RecordKind>(in.count(static_cast<std::uint64_t>(RecordKind::value)));
+  head_.kind = static_cast<RecordKind>(in.count(static_cast<std::uint64_t>(RecordKind::sequence)));
   head_.takes_all = in.count(1) == 1;
   head_.takes_nested = in.count(1) == 1;
   head_.version = in.u64();
@@ -151,9 +158,11 @@ std::string IndexView::check(const StopAsked& stop) const {
       (at(IndexSection::labels).empty() || has(IndexSection::labels, head_.samples)) &&
       has(IndexSection::name_ends, head_.kind == RecordKind::tar ? head_.samples : 0) &&
       (head_.fields.fields.empty()
-           ? !rows && head_.kind != RecordKind::packed && head_.kind != RecordKind::value
+           ? !rows && head_.kind != RecordKind::packed && head_.kind != RecordKind::value &&
+                 head_.kind != RecordKind::sequence
            : head_.kind != RecordKind::whole && head_.fields.problem().empty() &&
-                 (head_.kind != RecordKind::value || head_.fields.fields.size() == 1));
+                 (head_.kind != RecordKind::value || head_.fields.fields.size() == 1) &&
+                 (head_.kind != RecordKind::sequence || is_of_sequences(head_.fields)));
   if (!fits) return "its lists do not fit together";
 
   // Ends must not descend, and the last must be the end of the section.

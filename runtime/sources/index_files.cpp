@@ -89,6 +89,10 @@ void index_numpy_files(IndexBuilder& builder) {
 
 void index_token_files(IndexBuilder& builder) {
   const std::uint64_t length = builder.options.tokens_per_sample;
+  if (builder.options.documents)
+    builder.refuse(builder.path(0),
+                   "it has tokens end to end, and nothing says where documents end; leave packing "
+                   "out, or write NAME.bin and NAME.idx");
   std::string first_path;
   builder.read_files([&](DatasetFile& file, std::string_view path) {
     if (length == 0)

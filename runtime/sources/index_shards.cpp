@@ -8,6 +8,7 @@
 #include "runtime/sources/fields_seen.h"
 #include "runtime/sources/packed.h"
 #include "runtime/sources/record.h"
+#include "runtime/sources/sequence_record.h"
 #include "runtime/sources/source_format.h"
 #include "runtime/sources/tar.h"
 #include "runtime/sources/tfrecord.h"
@@ -281,6 +282,24 @@ void index_packed_shards(IndexBuilder& builder) {
   PackedShards shards(builder);
   builder.read_files([&](DatasetFile& file, std::string_view path) { shards.read(file, path); });
   shards.finish();
+}
+
+// The header has, where a packed dataset has classes, what is to be said of the packing, and the
+// rule by which it was done.
+void index_sequence_shards(IndexBuilder& builder) {
+  PackedShards shards(builder);
+  builder.read_files([&](DatasetFile& file, std::string_view path) { shards.read(file, path); });
+  shards.finish();
+  IndexHead& head = builder.parts.head;
+  head.kind = RecordKind::sequence;
+  const auto shape = sequence_shape(head.fields);
+  if (!shape)
+    builder.refuse(builder.path(0),
+                   "its fields are not those of sequences; pack the documents again");
+  head.fields = sequence_fields(*shape);
+  for (const std::string& text : head.classes) builder.content.add(text);
+  if (!head.classes.empty()) builder.note(std::move(head.classes.front()));
+  head.classes.clear();
 }
 
 }  // namespace batchflow::sources

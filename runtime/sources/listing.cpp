@@ -9,26 +9,45 @@
 namespace batchflow::sources {
 namespace {
 
+// What is .bin beside it is of Megatron-LM then; else it may be anything.
+bool has_megatron_index(const Listing& listing) {
+  for (std::size_t file = 0; file < listing.files.size(); ++file)
+    if (listing.path(file).ends_with(".idx")) return true;
+  return false;
+}
+
+// Whose documents become sequences where a number of tokens is given.
+bool holds_documents(const SourceFormat& format) {
+  return format.name == "arrow" || format.name == "parquet" || format.name == "mds" ||
+         format.name == "megatron";
+}
+
 // The format that has most of the bytes, by endings of names. If no ending is known, the format
 // that the first bytes of the first file show.
 const SourceFormat& guess_format(const IndexBuilder& builder, const Listing& listing, bool& all) {
   const auto& table = source_format_table();
-  if (builder.options.tokens_per_sample > 0) return source_format(builder.options.name, "tokens");
   std::vector<Bytes> bytes(table.size());
+  const bool has_index = has_megatron_index(listing);
   Bytes zipped = 0;
   for (std::size_t file = 0; file < listing.files.size(); ++file) {
     const std::string_view path = listing.path(file);
     if (path.ends_with(".tar.gz") || path.ends_with(".tgz")) zipped += listing.files[file].bytes;
     for (std::size_t i = 0; i < table.size(); ++i)
       // The 1 is added so that empty files count, too.
-      if (table[i].takes && table[i].takes(path)) bytes[i] += listing.files[file].bytes + 1;
+      if (table[i].takes && (has_index || !path.ends_with(".bin")) && table[i].takes(path))
+        bytes[i] += listing.files[file].bytes + 1;
   }
   const auto most = std::max_element(bytes.begin(), bytes.end());
   if (zipped > *most)
     builder.refuse(builder.options.root.string(),
                    "compressed tar files, in which samples cannot be read one by one; unpack them "
                    "to plain tars, or write format: files");
-  if (*most > 0) return table[static_cast<std::size_t>(most - bytes.begin())];
+  const bool wants_tokens = builder.options.tokens_per_sample > 0 && !builder.options.documents;
+  if (*most > 0) {
+    const SourceFormat& format = table[static_cast<std::size_t>(most - bytes.begin())];
+    if (!wants_tokens || holds_documents(format)) return format;
+  }
+  if (wants_tokens) return source_format(builder.options.name, "tokens");
   DatasetFile first(builder.root, listing.path(0), builder.is_public);
   for (const SourceFormat& format : table) {
     all = format.begins != nullptr && format.begins(first);
@@ -97,6 +116,8 @@ Taken choose_format(IndexBuilder& builder, const Listing& listing) {
   Taken taken{};
   taken.format = options.format.empty() ? &guess_format(builder, listing, taken.all)
                                         : &source_format(options.name, options.format);
+  if (options.tokens_per_sample > 0 && !options.documents && holds_documents(*taken.format))
+    throw WantsSequences{};
   bool any = false;
   bool nested = false;
   for (std::size_t file = 0; file < listing.files.size(); ++file) {

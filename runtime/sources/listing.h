@@ -51,6 +51,7 @@ class ListingHash {
   explicit ListingHash(const SourceOptions& options) {
     hash_.add(options.tokens_per_sample);
     hash_.add(options.token_type);
+    if (options.documents) hash_.add(std::uint64_t{1});
   }
   void add(std::string_view path, Bytes bytes, std::int64_t modified_ns) {
     hash_.add(path);
@@ -70,9 +71,12 @@ class ListingHash {
   ContentHash folders_;
 };
 
+// Thrown where a number of tokens is given, and the format holds documents.
+struct WantsSequences {};
+
 Listing list_files(IndexBuilder& builder);
 // Chooses the format that SourceOptions::format names, or one that fits the files. Throws
-// DatasetError.
+// DatasetError, WantsSequences.
 Taken choose_format(IndexBuilder& builder, const Listing& listing);
 // Adds the files that belong to the dataset to the builder.
 void take_files(IndexBuilder& builder, const Listing& listing, const Taken& taken);

@@ -8,13 +8,17 @@
 #include <cstring>
 
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/sources/kept_folder.h"
 #include "runtime/sources/leftovers.h"
 #include "runtime/sources/listing.h"
 #include "runtime/sources/stored_index.h"
 #include "runtime/sources/unpack.h"
+#include "runtime/sources/write_sequences.h"
 
 namespace batchflow::sources {
 namespace {
+
+constexpr Bytes kShardBytes = Bytes{1} << 30;
 
 IndexParts build(const SourceOptions& options, const DataRoot& root) {
   constexpr int kTries = 3;
@@ -55,6 +59,7 @@ std::filesystem::path index_path(const SourceOptions& options, const DataRoot& r
   hash.add(options.token_type);
   hash.add(options.column);
   hash.add(options.label_column);
+  if (options.documents) hash.add(std::uint64_t{1});
   return options.index_folder / fmt::format("{:016x}.bfindex", hash.digest());
 }
 
@@ -138,7 +143,7 @@ std::unique_ptr<StoredIndex> open_in_place(const SourceOptions& options) {
 }
 
 // The index of what the files are unpacked to.
-std::unique_ptr<SampleIndex> open_unpacked(const SourceOptions& options,
+std::unique_ptr<StoredIndex> open_unpacked(const SourceOptions& options,
                                            const std::shared_ptr<const DataRoot>& opened,
                                            const NeedsUnpacking& needs) {
   if (options.refuses_closed)
@@ -164,16 +169,80 @@ std::unique_ptr<SampleIndex> open_unpacked(const SourceOptions& options,
   }
 }
 
+std::unique_ptr<StoredIndex> open_here_or_unpacked(const SourceOptions& options) {
+  try {
+    return open_in_place(options);
+  } catch (const NeedsUnpacking& needs) {
+    return open_unpacked(options, options.opened, needs);
+  }
+}
+
+// The index of the sequences that the documents are packed into.
+std::unique_ptr<SampleIndex> open_sequences(const SourceOptions& options) {
+  SequenceRule rule = options.sequences;
+  if (rule.packing.empty()) rule.packing = packing_names().front();
+  if (const std::string problem = rule.problem(options.tokens_per_sample); !problem.empty())
+    throw DatasetError(fmt::format("{}: {}", options.name, problem));
+  if (options.index_folder.empty())
+    throw DatasetError(fmt::format(
+        "{}: its documents are packed into sequences, and there is no folder to write them to; "
+        "have a service serve it, or write `batchflowctl pack --tokens {}`",
+        options.name, options.tokens_per_sample));
+  if (options.refuses_closed)
+    throw DatasetError(
+        fmt::format("{}: its documents are packed into sequences, on the service's drive and for "
+                    "its own user alone; have the service serve it by a name (--dataset NAME={},"
+                    "tokens={})",
+                    options.name, options.root.string(), options.tokens_per_sample));
+  const auto documents = open_documents(options);
+  const auto root = documents->unpacked() ? documents->unpacked() : options.opened;
+  ContentHash of_rule, as_it_is;
+  of_rule.add(rule.text(options.tokens_per_sample));
+  of_rule.add(options.column);
+  as_it_is.add(documents->version());
+  as_it_is.add(documents->listing());
+  SourceOptions inner = options;
+  inner.opened =
+      kept_folder(options, options.opened, {"sequences", of_rule.digest(), as_it_is.digest()},
+                  [&](const std::filesystem::path& folder) {
+                    write_sequences(*documents, *root, rule, options.tokens_per_sample,
+                                    {folder, "documents", kShardBytes, "bfseq"}, options.stop,
+                                    options.progress);
+                  });
+  inner.root = path_of(inner.opened->folder.get());
+  inner.format = "sequences";
+  inner.sequences = {};
+  inner.tokens_per_sample = 0;
+  inner.closed = nullptr;
+  auto index = open_in_place(inner);
+  index->set_unpacked(inner.opened);
+  index->add_notes(documents->notes());
+  return index;
+}
+
 }  // namespace
 
+std::unique_ptr<StoredIndex> open_documents(const SourceOptions& options) {
+  SourceOptions of_documents = options;
+  of_documents.tokens_per_sample = 0;
+  of_documents.sequences = {};
+  of_documents.documents = true;
+  if (!of_documents.opened) of_documents.opened = open_data(options.root);
+  auto documents = open_here_or_unpacked(of_documents);
+  const std::string problem =
+      no_documents(*documents, documents->view().head().format == "megatron");
+  if (!problem.empty()) throw DatasetError(fmt::format("{}: {}", options.name, problem));
+  return documents;
+}
+
 std::unique_ptr<SampleIndex> open_index(const SourceOptions& options) {
-  const auto opened = options.opened ? options.opened : open_data(options.root);
   SourceOptions with_root = options;
-  with_root.opened = opened;
+  if (!with_root.opened) with_root.opened = open_data(options.root);
+  if (!options.sequences.packing.empty()) return open_sequences(with_root);
   try {
-    return open_in_place(with_root);
-  } catch (const NeedsUnpacking& needs) {
-    return open_unpacked(with_root, opened, needs);
+    return open_here_or_unpacked(with_root);
+  } catch (const WantsSequences&) {
+    return open_sequences(with_root);
   }
 }
 

@@ -19,6 +19,7 @@ struct PackOptions {
   std::filesystem::path folder;
   std::string name;  // shards are NAME-00000.bfpack, ...
   Bytes shard_bytes = Bytes{1} << 30;
+  std::string_view ending = "bfpack";
 };
 
 // Writes shards. A shard gets its name only when it is whole, and the last shard says that it is

@@ -45,7 +45,8 @@ PackWriter::~PackWriter() {
 }
 
 std::filesystem::path PackWriter::shard_path() const {
-  return options_.folder / fmt::format("{}-{:05}.bfpack", options_.name, header_.shard);
+  return options_.folder /
+         fmt::format("{}-{:05}.{}", options_.name, header_.shard, options_.ending);
 }
 
 void PackWriter::failed(const std::string& path) const {

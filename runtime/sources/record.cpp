@@ -31,10 +31,13 @@ const Part* RecordParts::part(std::string_view name) const {
 
 // An integer takes at least one byte, and is written out as eight.
 Bytes RecordParts::numbers_most(RecordKind kind, Bytes record) {
-  return kind == RecordKind::example ? record * sizeof(std::int64_t) : 0;
+  if (kind == RecordKind::example) return record * sizeof(std::int64_t);
+  // Three numbers of 32 bits for each token, of which at least 16 bits are stored.
+  return kind == RecordKind::sequence ? record / 2 * 3 * sizeof(std::int32_t) : 0;
 }
 
 Bytes RecordParts::numbers_bytes(RecordKind kind, ByteSpan record) {
+  if (kind == RecordKind::sequence) return numbers_most(kind, record.size());
   if (kind != RecordKind::example) return 0;
   find(kind, record, {}, Numbers::left_out);
   return left_out_;
@@ -61,6 +64,9 @@ bool RecordParts::find(RecordKind kind, ByteSpan record, const batch::BatchSpec&
       break;
     case RecordKind::packed:
       found = find_fields(record, stored);
+      break;
+    case RecordKind::sequence:
+      found = find_sequence(record, stored);
       break;
     case RecordKind::rows:
       if (stored.fields.size() != 1 || record.size() != stored.fields[0].row_bytes())
@@ -186,6 +192,70 @@ bool RecordParts::find_fields(ByteSpan record, const batch::BatchSpec& stored) {
     rest = rest.subspan(bytes);
   }
   return rest.empty() || fail("the packed record has bytes that belong to no field");
+}
+
+// Calls write() with room for the numbers of the field, all 0.
+template <class Write>
+bool RecordParts::add_written(const batch::Field& field, Write write) {
+  if (wanted_ == Numbers::left_out) return add(field.name, field.type, {});
+  const std::size_t begin = numbers_.size();
+  numbers_.resize(begin + field.row_bytes());
+  write(reinterpret_cast<std::int32_t*>(numbers_.data() + begin));
+  written_.push_back({parts_.size(), begin});
+  return add(field.name, field.type, ByteSpan(numbers_).subspan(begin));
+}
+
+// The index has checked that the fields are those of a sequence.
+bool RecordParts::find_sequence(ByteSpan record, const batch::BatchSpec& fields) {
+  const auto payload = packed_payload(record);
+  if (!payload) return fail("the checksum of the sequence does not fit");
+  const std::uint64_t length = fields.fields.front().shape.front();
+  ByteSpan lengths, tokens = *payload;
+  if (fields.fields.size() > 1) {
+    if (tokens.size() < sizeof(std::uint64_t)) return fail("the sequence ends within its lengths");
+    const auto documents = load<std::uint64_t>(tokens);
+    tokens = tokens.subspan(sizeof documents);
+    if (documents > tokens.size() / sizeof(std::int32_t))
+      return fail("the sequence ends within its lengths");
+    lengths = tokens.first(documents * sizeof(std::int32_t));
+    tokens = tokens.subspan(lengths.size());
+    std::uint64_t sum = 0;
+    for (std::size_t at = 0; at < lengths.size(); at += sizeof(std::int32_t)) {
+      const auto one = load<std::int32_t>(lengths, at);
+      if (one <= 0) return fail("a document of the sequence has no length");
+      sum += static_cast<std::uint64_t>(one);
+    }
+    if (sum > length) return fail("the documents of the sequence are longer than it is");
+  }
+  const bool wide = tokens.size() == length * sizeof(std::int32_t);
+  if (!wide && tokens.size() != length * sizeof(std::uint16_t))
+    return fail("the sequence has not as many tokens as the header says");
+  if (wide) {
+    if (!add(fields.fields[0].name, fields.fields[0].type, tokens)) return false;
+  } else if (!add_written(fields.fields[0], [&](std::int32_t* out) {
+               for (std::uint64_t i = 0; i < length; ++i)
+                 out[i] = load<std::uint16_t>(tokens, i * sizeof(std::uint16_t));
+             })) {
+    return false;
+  }
+  if (fields.fields.size() == 1) return true;
+  // Behind the last document is what no document has: both are 0 there.
+  const auto write = [&](std::int32_t* out, auto number_of) {
+    std::int32_t segment = 0;
+    for (std::size_t at = 0; at < lengths.size(); at += sizeof(std::int32_t)) {
+      ++segment;
+      const auto one = load<std::int32_t>(lengths, at);
+      for (std::int32_t position = 0; position < one; ++position)
+        *out++ = number_of(segment, position);
+    }
+  };
+  return add_written(fields.fields[1],
+                     [&](std::int32_t* out) {
+                       write(out, [](std::int32_t, std::int32_t position) { return position; });
+                     }) &&
+         add_written(fields.fields[2], [&](std::int32_t* out) {
+           write(out, [](std::int32_t segment, std::int32_t) { return segment; });
+         });
 }
 
 std::optional<std::int64_t> label_in_digits(std::string_view text) {

@@ -38,6 +38,7 @@ class RecordParts {
   //   packed   the stored fields, in order; a ragged one has as many rows as its bytes hold
   //   rows     the one stored field
   //   value    the same
+  //   sequence the fields that a job is handed, made of what is stored
   bool find(RecordKind kind, std::span<const std::byte> record, const batch::BatchSpec& stored) {
     return find(kind, record, stored, Numbers::written_out);
   }
@@ -75,6 +76,9 @@ class RecordParts {
   bool add_feature(std::string_view name, std::span<const std::byte> feature);
   bool add_numbers(std::string_view name, batch::ElementType type, std::span<const std::byte> list);
   bool find_fields(std::span<const std::byte> record, const batch::BatchSpec& stored);
+  bool find_sequence(std::span<const std::byte> record, const batch::BatchSpec& fields);
+  template <class Write>
+  bool add_written(const batch::Field& field, Write write);
   bool add(std::string_view name, batch::ElementType type, std::span<const std::byte> bytes);
   bool fail(std::string_view problem);
 

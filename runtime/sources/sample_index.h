@@ -21,16 +21,18 @@
 #include "core/base/types.h"
 #include "core/engine/catalogue.h"
 #include "runtime/batch/batch_spec.h"
+#include "runtime/sources/sequences.h"
 
 namespace batchflow::sources {
 
 enum class RecordKind : std::uint8_t {
-  whole,    // the file is the sample: a picture, or any bytes
-  tar,      // tar headers and members of one WebDataset sample, one after the other
-  example,  // a TFRecord with its checksums; the payload is a tf.train.Example
-  packed,   // a record of the format that `batchflowctl pack` writes
-  rows,     // dense numbers: a row of a .npy file, or a run of tokens
-  value,    // the value of one column of a table: a picture, any bytes, or numbers
+  whole,     // the file is the sample: a picture, or any bytes
+  tar,       // tar headers and members of one WebDataset sample, one after the other
+  example,   // a TFRecord with its checksums; the payload is a tf.train.Example
+  packed,    // a record of the format that `batchflowctl pack` writes
+  rows,      // dense numbers: a row of a .npy file, or a run of tokens
+  value,     // the value of one column of a table: a picture, any bytes, or numbers
+  sequence,  // a packed record with tokens of documents (runtime/sources/sequence_record.h)
 };
 
 struct Extent {
@@ -134,7 +136,9 @@ struct SourceOptions {
   std::filesystem::path root;           // a folder, or the only file
   std::string format;                   // one of source_formats(); empty: it is found out
   std::filesystem::path index_folder;   // where indices are kept; empty: only in memory
-  std::uint64_t tokens_per_sample = 0;  // for token files
+  std::uint64_t tokens_per_sample = 0;  // of token files, and of sequences
+  SequenceRule sequences;               // how documents become sequences
+  bool documents = false;               // what is opened is to become sequences
   std::string token_type;               // u16 or u32; empty: as the file's name ends
   std::string column;        // of tables: the column that is the sample; empty: found out
   std::string label_column;  // and that is its label

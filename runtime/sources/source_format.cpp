@@ -92,6 +92,15 @@ bool begins_numpy(ByteView& file) {
   return as_text(file.view(0, 6)) == std::string_view("\x93NUMPY", 6);
 }
 
+bool is_sequences(std::string_view path) {
+  return ends_with(path, {".bfseq"});
+}
+
+// A .bin alone may hold anything: guess_format() wants an .idx beside it.
+bool is_megatron(std::string_view path) {
+  return ends_with(path, {".bin", ".idx"});
+}
+
 bool is_tokens(std::string_view path) {
   return ends_with(path, {".u16", ".u32"});
 }
@@ -120,6 +129,10 @@ const std::vector<SourceFormat>& source_format_table() {
        index_numpy_files},
       {"tokens", "numbers of 16 or 32 bits; a run of so many as `tokens` says is a sample",
        is_tokens, nullptr, false, index_token_files},
+      {"megatron", "NAME.bin and NAME.idx of Megatron-LM; a document of tokens is a sample",
+       is_megatron, nullptr, false, index_megatron_files},
+      {"sequences", "documents that were packed into sequences; each is a sample", is_sequences,
+       nullptr, false, index_sequence_shards},
       {"files", "any files; each is a sample, folders at the root are classes", nullptr, nullptr,
        true, index_whole_files},
   };

@@ -1,7 +1,7 @@
 // The formats of datasets, as a table: which files each takes, and how it indexes them.
 //
-// To add a format, write its function in index_files.cpp, index_shards.cpp or index_columns.cpp,
-// and its line in source_format.cpp.
+// To add a format, write its function in index_files.cpp, index_shards.cpp, index_columns.cpp or
+// index_documents.cpp, and its line in source_format.cpp.
 #pragma once
 
 #include <string_view>
@@ -38,5 +38,7 @@ void index_parquet_files(IndexBuilder& builder);
 void index_mds_shards(IndexBuilder& builder);
 void index_numpy_files(IndexBuilder& builder);
 void index_token_files(IndexBuilder& builder);
+void index_megatron_files(IndexBuilder& builder);
+void index_sequence_shards(IndexBuilder& builder);
 
 }  // namespace batchflow::sources

@@ -54,6 +54,9 @@ class StoredIndex final : public SampleIndex {
   Bytes memory_bytes() const override { return bytes_->memory_bytes(); }
   engine::Catalogue catalogue() const override { return catalogue_of(*this); }
   std::vector<std::string> notes() const override { return notes_; }
+  void add_notes(const std::vector<std::string>& more) {
+    notes_.insert(notes_.end(), more.begin(), more.end());
+  }
 
   const IndexView& view() const { return view_; }
   std::shared_ptr<const DataRoot> unpacked() const override { return unpacked_; }
@@ -70,5 +73,8 @@ class StoredIndex final : public SampleIndex {
   std::vector<std::string> notes_;
   std::shared_ptr<const DataRoot> unpacked_;
 };
+
+// The index of the documents of a dataset, each a list of whole numbers. Throws DatasetError.
+std::unique_ptr<StoredIndex> open_documents(const SourceOptions& options);
 
 }  // namespace batchflow::sources

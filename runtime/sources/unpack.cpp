@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "runtime/sources/content_hash.h"
-#include "runtime/sources/leftovers.h"
+#include "runtime/sources/kept_folder.h"
 #include "runtime/sources/unpack_process.h"
 #include "runtime/sources/unzip.h"
 
@@ -23,8 +23,6 @@ namespace fs = std::filesystem;
 using By = NeedsUnpacking::By;
 
 constexpr Bytes kAtOnce = 8 << 20;
-// Folders of the same dataset as it was before. Jobs may still read them for a while.
-constexpr auto kOldKept = std::chrono::hours(24);
 
 std::string_view path_in(const IndexParts& parts, std::size_t file) {
   const auto& ends = parts.numbers[static_cast<std::size_t>(IndexSection::path_ends)];
@@ -32,18 +30,11 @@ std::string_view path_in(const IndexParts& parts, std::size_t file) {
   return std::string_view(parts.paths).substr(begin, ends[file] - 1 - begin);
 }
 
-[[noreturn]] void fail(std::string_view path, std::string_view what) {
-  throw DatasetError(
-      fmt::format("{}: {}: {}; free some room, or give the service another state "
-                  "folder (--state)",
-                  path, what, std::strerror(errno)));
-}
-
 void write_all(int to, std::span<const std::byte> bytes, std::string_view path) {
   while (!bytes.empty()) {
     const ssize_t written = write(to, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail(path, "it cannot be unpacked");
+    if (written < 0) fail_to_write(path, "it cannot be unpacked");
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
 }
@@ -111,7 +102,7 @@ class Unpacking {
     fs::create_directories(path.parent_path(), error);
     protocol::Descriptor to(
         open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!to) fail(path.string(), "it cannot be written");
+    if (!to) fail_to_write(path.string(), "it cannot be written");
     return to;
   }
 
@@ -167,27 +158,13 @@ class Unpacking {
   Bytes done_ = 0, total_ = 0;
 };
 
-// Of the dataset, whatever it holds; and as it is now.
-std::pair<std::string, std::string> folder_names(const SourceOptions& options, const DataRoot& root,
-                                                 const NeedsUnpacking& needs) {
-  ContentHash of_dataset;
-  of_dataset.add(root.store ? root.store->url() : path_of(root.folder.get()));
-  of_dataset.add(root.only);
-  of_dataset.add(options.kept_for);
-  ContentHash as_it_is;
-  as_it_is.add(needs.parts.head.listing);
-  as_it_is.add(needs.format);
-  as_it_is.add(options.column);
-  as_it_is.add(options.label_column);
-  return {fmt::format("{:016x}", of_dataset.digest()), fmt::format("{:016x}", as_it_is.digest())};
-}
-
-void remove_old(const fs::path& folder, const fs::path& present) {
-  std::error_code error;
-  for (const fs::directory_entry& one : fs::directory_iterator(folder, error)) {
-    const auto age = fs::file_time_type::clock::now() - one.last_write_time(error);
-    if (one.path() != present && !error && age > kOldKept) fs::remove_all(one.path(), error);
-  }
+Digest as_it_is(const SourceOptions& options, const NeedsUnpacking& needs) {
+  ContentHash hash;
+  hash.add(needs.parts.head.listing);
+  hash.add(needs.format);
+  hash.add(options.column);
+  hash.add(options.label_column);
+  return hash.digest();
 }
 
 }  // namespace
@@ -200,32 +177,9 @@ std::shared_ptr<const DataRoot> unpacked(const SourceOptions& options,
         "{}: its samples cannot be read one by one, and there is no folder to unpack them to; have "
         "a service serve it, or unpack it yourself",
         options.name));
-  const auto [dataset, as_it_is] = folder_names(options, *root, needs);
-  const fs::path all = options.index_folder / "unpacked" / dataset;
-  const fs::path folder = all / as_it_is;
-  std::error_code error;
-  if (!fs::exists(folder, error)) {
-    fs::create_directories(all, error);
-    remove_leftovers(all, as_it_is + ".tmp-");
-    const fs::path temporary = fmt::format("{}.tmp-{}", folder.string(), getpid());
-    fs::remove_all(temporary, error);
-    if (!fs::create_directory(temporary, error)) fail(temporary.string(), "it cannot be made");
-    fs::permissions(temporary, fs::perms::owner_all, error);
-    try {
-      Unpacking(options, *root, needs, temporary).run();
-    } catch (...) {
-      fs::remove_all(temporary, error);
-      throw;
-    }
-    if (rename(temporary.c_str(), folder.c_str()) != 0 && !fs::exists(folder, error))
-      fail(folder.string(), "it cannot be named");
-  }
-  remove_old(all, folder);
-  auto opened = std::make_shared<DataRoot>();
-  opened->folder = protocol::Descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!opened->folder) fail(folder.string(), "it cannot be opened");
-  opened->packed = root;
-  return opened;
+  return kept_folder(
+      options, root, {"unpacked", 0, as_it_is(options, needs)},
+      [&](const fs::path& folder) { Unpacking(options, *root, needs, folder).run(); });
 }
 
 bool is_zipped_shard(std::string_view path) {

@@ -55,6 +55,20 @@ std::optional<Range> range_of(const json& from, const char* key) {
   return Range{value[0].get<std::uint64_t>(), value[1].get<std::uint64_t>()};
 }
 
+json json_of(const sources::SequenceRule& rule) {
+  json out{{"packing", rule.packing}, {"seed", rule.seed}};
+  if (rule.end_token) out["end_token"] = *rule.end_token;
+  return out;
+}
+
+sources::SequenceRule sequences_of(const json& from) {
+  sources::SequenceRule rule;
+  rule.packing = text_of(from, "packing");
+  rule.seed = number_of(from, "seed");
+  if (from.contains("end_token")) rule.end_token = small_of(from, "end_token");
+  return rule;
+}
+
 json json_of(const NodeSplit& split) {
   const sources::SplitRule& rule = split.rule;
   return {{"name", split.name},
@@ -127,16 +141,16 @@ std::string encode(const AgentGreeting& message) {
 std::string encode(const DatasetMessage& message) {
   json splits = json::array();
   for (const NodeSplit& split : message.asked.splits) splits.push_back(json_of(split));
+  json asked{{"name", message.asked.name},     {"path", message.asked.path.string()},
+             {"format", message.asked.format}, {"tokens", message.asked.tokens},
+             {"column", message.asked.column}, {"label", message.asked.label},
+             {"splits", std::move(splits)}};
+  // Agents of a version that knows no sequences are sent none that do not need them.
+  if (message.asked.sequences != sources::SequenceRule{})
+    asked["sequences"] = json_of(message.asked.sequences);
   return dump({{"type", "dataset"},
                {"dataset", message.id.value},
-               {"asked",
-                {{"name", message.asked.name},
-                 {"path", message.asked.path.string()},
-                 {"format", message.asked.format},
-                 {"tokens", message.asked.tokens},
-                 {"column", message.asked.column},
-                 {"label", message.asked.label},
-                 {"splits", std::move(splits)}}},
+               {"asked", std::move(asked)},
                {"part", message.part},
                {"name", message.name},
                {"version", message.version},
@@ -273,6 +287,7 @@ DatasetMessage NodeMessage::dataset() const {
   message.asked.path = text_of(asked, "path");
   message.asked.format = text_of(asked, "format");
   message.asked.tokens = number_of(asked, "tokens");
+  if (asked.contains("sequences")) message.asked.sequences = sequences_of(at(asked, "sequences"));
   message.asked.column = text_of(asked, "column");
   message.asked.label = text_of(asked, "label");
   for (const json& split : at(asked, "splits")) message.asked.splits.push_back(split_of(split));

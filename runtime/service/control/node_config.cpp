@@ -80,6 +80,24 @@ std::string read_name(config::ConfigSection& section, std::string_view key,
   return names[section.one_of(key, {names.begin(), names.end()}, 0)];
 }
 
+std::vector<std::string> names_of_packing() {
+  return {sources::packing_names().begin(), sources::packing_names().end()};
+}
+
+sources::SequenceRule read_sequences(config::ConfigSection& section, std::uint64_t tokens) {
+  sources::SequenceRule rule;
+  rule.packing = read_name(section, "packing", names_of_packing());
+  rule.seed = static_cast<std::uint64_t>(section.integer("packing_seed", 0));
+  if (section.has("end_token"))
+    rule.end_token = static_cast<std::uint32_t>(section.integer("end_token", 0, 0, INT32_MAX));
+  if (rule.packing.empty()) return rule;
+  if (const std::string problem = rule.problem(tokens); !problem.empty())
+    section.refuse("packing", problem,
+                   fmt::format("write tokens: 2048, or another number up to {}",
+                               sources::SequenceRule::kLengthMost));
+  return rule;
+}
+
 NodeDataset read_dataset(config::ConfigSection& section,
                          const std::vector<std::filesystem::path>& pipelines) {
   NodeDataset dataset;
@@ -93,6 +111,7 @@ NodeDataset read_dataset(config::ConfigSection& section,
   dataset.tokens = static_cast<std::uint64_t>(section.integer("tokens", 0));
   if (dataset.format == "tokens" && dataset.tokens == 0)
     section.refuse("tokens", "how long a sample is is not known", "write tokens: 1024");
+  dataset.sequences = read_sequences(section, dataset.tokens);
   dataset.column = section.text("column", "");
   dataset.label = section.text("label", "");
   dataset.everyone = section.flag("everyone", false);
@@ -145,15 +164,22 @@ std::string_view cut_at_comma(std::string_view& rest) {
   return part;
 }
 
+bool is_number(const std::string& text, std::size_t digits_most) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos &&
+         text.size() <= digits_most;
+}
+
 // Reads KEY=VALUE,... after a path.
 void read_settings(std::string_view text, std::string_view rest,
                    const std::vector<std::filesystem::path>& pipelines, NodeDataset& dataset) {
   const auto one_of = [&](std::string_view key, const std::string& value,
                           const std::vector<std::string>& names) {
     if (std::find(names.begin(), names.end(), value) == names.end())
-      throw ConfigError(fmt::format(
-          "dataset '{}': unknown {} '{}'; {}", text, key, value,
-          input::what_to_write(value, names, key == "pipeline" ? "pipelines" : "formats")));
+      throw ConfigError(fmt::format("dataset '{}': unknown {} '{}'; {}", text, key, value,
+                                    input::what_to_write(value, names,
+                                                         key == "pipeline"  ? "pipelines"
+                                                         : key == "packing" ? "ways of packing"
+                                                                            : "formats")));
     return value;
   };
   while (!rest.empty()) {
@@ -165,9 +191,14 @@ void read_settings(std::string_view text, std::string_view rest,
       dataset.pipeline = one_of(key, value, pipeline_names(pipelines));
     } else if (key == "format") {
       dataset.format = one_of(key, value, format_names());
-    } else if (key == "tokens" && !value.empty() &&
-               value.find_first_not_of("0123456789") == std::string::npos && value.size() < 10) {
+    } else if (key == "tokens" && is_number(value, 9)) {
       dataset.tokens = std::stoull(value);
+    } else if (key == "packing") {
+      dataset.sequences.packing = one_of(key, value, names_of_packing());
+    } else if (key == "packing_seed" && is_number(value, 19)) {
+      dataset.sequences.seed = std::stoull(value);
+    } else if (key == "end_token" && is_number(value, 9)) {
+      dataset.sequences.end_token = static_cast<std::uint32_t>(std::stoul(value));
     } else if (key == "column" && !value.empty()) {
       dataset.column = value;
     } else if (key == "label" && !value.empty()) {
@@ -179,15 +210,19 @@ void read_settings(std::string_view text, std::string_view rest,
     } else if (key == "split") {
       dataset.splits.push_back(split_from_argument(value, dataset.splits));
     } else {
-      throw ConfigError(fmt::format(
-          "dataset '{}': '{}' means nothing; write pipeline=NAME, "
-          "format=NAME, tokens=COUNT, column=NAME, label=NAME, pin, everyone or split=NAME:RULE",
-          text, part));
+      throw ConfigError(
+          fmt::format("dataset '{}': '{}' means nothing; write pipeline=NAME, "
+                      "format=NAME, tokens=COUNT, packing=NAME, packing_seed=COUNT, "
+                      "end_token=COUNT, column=NAME, label=NAME, pin, everyone or split=NAME:RULE",
+                      text, part));
     }
   }
   if (dataset.format == "tokens" && dataset.tokens == 0)
     throw ConfigError(
         fmt::format("dataset '{}': how long a sample is is not known; write tokens=1024", text));
+  if (dataset.sequences.packing.empty()) return;
+  if (const std::string problem = dataset.sequences.problem(dataset.tokens); !problem.empty())
+    throw ConfigError(fmt::format("dataset '{}': {}", text, problem));
 }
 
 }  // namespace
@@ -222,11 +257,11 @@ NodeDataset brought_dataset(const std::filesystem::path& path, std::string_view 
                   [](const NodeSplit& split) { return !split.rule.subset.empty(); });
   if (dataset.splits.size() > 1 || dataset.pin || dataset.everyone || !dataset.pipeline.empty() ||
       reads_a_file)
-    throw ConfigError(
-        fmt::format("'{}': of a path a job may say tokens, format, column, label and one split, "
-                    "not by a subset's file; have "
-                    "more served by a name (--dataset NAME={})",
-                    reading, path.string()));
+    throw ConfigError(fmt::format(
+        "'{}': of a path a job may say tokens, packing, format, column, label and one split, "
+        "not by a subset's file; have "
+        "more served by a name (--dataset NAME={})",
+        reading, path.string()));
   dataset.name += fmt::format("//{}", reading);  // which is in no path
   return dataset;
 }

@@ -46,6 +46,8 @@ struct NodeDataset {
   bool everyone = false;  // of a URL: all users may read it without showing a right to it
   // Of tables: the columns that are served; empty: the obvious ones.
   std::string column = {}, label = {};
+  // How documents become sequences of so many tokens.
+  sources::SequenceRule sequences = {};
 
   bool is_brought() const { return is_brought_name(name); }
 };

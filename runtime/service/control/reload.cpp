@@ -28,8 +28,9 @@ bool same_split(const NodeSplit& a, const NodeSplit& b) {
 }
 
 bool same_data(const NodeDataset& a, const NodeDataset& b) {
-  return a.path == b.path && a.format == b.format && a.tokens == b.tokens && a.column == b.column &&
-         a.label == b.label && a.everyone == b.everyone &&
+  return a.path == b.path && a.format == b.format && a.tokens == b.tokens &&
+         a.sequences == b.sequences && a.column == b.column && a.label == b.label &&
+         a.everyone == b.everyone &&
          std::equal(a.splits.begin(), a.splits.end(), b.splits.begin(), b.splits.end(), same_split);
 }
 

@@ -126,6 +126,7 @@ sources::SourceOptions options_of(const NodeDataset& dataset, const Requester& r
   options.root = dataset.path;
   options.format = dataset.format;
   options.tokens_per_sample = dataset.tokens;
+  options.sequences = dataset.sequences;
   options.column = dataset.column;
   options.label_column = dataset.label;
   if (!dataset.is_brought()) return options;

@@ -237,6 +237,7 @@ std::string to_json(const Snapshot& now, bool with_models) {
                                {"classes", one.classes},
                                {"format", one.format},
                                {"tokens", one.tokens},
+                               {"packing", one.sequences.packing},
                                {"pinned", one.pinned},
                                {"bundle_samples", one.bundle_samples},
                                {"pipelines", Json::array()}});

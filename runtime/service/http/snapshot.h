@@ -38,6 +38,7 @@ struct Snapshot {
     std::size_t classes = 0;
     std::string format;  // as it was said; empty: found out
     std::uint64_t tokens = 0;
+    sources::SequenceRule sequences = {};
     bool pinned = false;   // kept, though no job reads it
     bool brought = false;  // by a job, which named its path
     std::uint64_t bundle_samples = 1;

@@ -7,10 +7,12 @@
 #include "tests/runtime/sources/arrow_bytes.h"
 #include "tests/runtime/sources/dataset_files.h"
 #include "tests/runtime/sources/mds_bytes.h"
+#include "tests/runtime/sources/megatron_bytes.h"
 
 namespace batchflow::test::fuzz_test {
 
-extern "C" Fuzzer fuzz_tar, fuzz_tfrecord, fuzz_npy, fuzz_packed, fuzz_index, fuzz_mds, fuzz_arrow;
+extern "C" Fuzzer fuzz_tar, fuzz_tfrecord, fuzz_npy, fuzz_packed, fuzz_index, fuzz_mds, fuzz_arrow,
+    fuzz_megatron;
 
 namespace {
 
@@ -46,6 +48,8 @@ void write_corpora() {
                            {{"picture", little(std::int64_t{3})}, {"", little(std::int64_t{4})}}),
                        mds({{"tokens", "ndarray:uint16:2", "4"}, {"n", "str_int", "null"}},
                            {{"abcd", "17"}})});
+  write_corpus("megatron", {megatron_index(8, {3, 0, 5}, {0, 1, 2, 3}),
+                            megatron_index(4, {3, 4, 5}, {0, 2, 3}), megatron_index(8, {}, {0})});
   write_corpus("arrow",
                {from_base64(kArrowFile), from_base64(kArrowStream), from_base64(kArrowLists),
                 from_base64(kArrowFixed), from_base64(kArrowCompressed)});
@@ -87,6 +91,7 @@ TEST_CASE("damaged datasets are refused or read, within their bytes") {
   run(fuzz_index, "index");
   run(fuzz_mds, "mds");
   run(fuzz_arrow, "arrow");
+  run(fuzz_megatron, "megatron");
 }
 
 }  // namespace batchflow::test::fuzz_test

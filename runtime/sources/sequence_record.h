@@ -1,0 +1,24 @@
+// A sequence as it is stored: a record of the packed format (docs/packed.md), in files NAME.bfseq.
+// What a job is handed of it is more: tokens of 32 bits, and where documents are whole the position
+// of each token in its document, and which document of the sequence that is.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "runtime/batch/batch_spec.h"
+
+namespace batchflow::sources {
+
+struct SequenceShape {
+  std::uint64_t length = 0;  // N
+  bool whole = false;        // lengths of the documents are stored
+  bool wide = false;         // tokens are stored in 32 bits, not 16
+};
+batch::BatchSpec stored_sequence(const SequenceShape& shape);
+// None: no sequence is stored so.
+std::optional<SequenceShape> sequence_shape(const batch::BatchSpec& stored);
+// The fields of a batch: `tokens`, and `positions` and `segments` where documents are whole.
+batch::BatchSpec sequence_fields(const SequenceShape& shape);
+
+}  // namespace batchflow::sources

@@ -1,0 +1,286 @@
+#include "runtime/sources/write_sequences.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "runtime/sources/columns.h"
+#include "runtime/sources/sequence_record.h"
+
+namespace batchflow::sources {
+namespace {
+
+using batch::ElementType;
+
+// So many bytes of sequences are put together at a time, so that what is read of a file for them is
+// read in the order in which it lies.
+constexpr Bytes kTogether = Bytes{32} << 20;
+
+template <class Number, class Stored>
+std::optional<std::int64_t> copy_numbers(std::span<const std::byte> from, std::byte* to) {
+  for (std::size_t at = 0; at < from.size(); at += sizeof(Number), to += sizeof(Stored)) {
+    const auto number = load<Number>(from, at);
+    const auto stored = static_cast<Stored>(number);
+    if (static_cast<std::int64_t>(stored) != static_cast<std::int64_t>(number)) return number;
+    std::memcpy(to, &stored, sizeof stored);
+  }
+  return std::nullopt;
+}
+
+// Answers a number that does not fit; none: all do.
+template <class Stored>
+std::optional<std::int64_t> copy_tokens(ElementType type, std::span<const std::byte> from,
+                                        std::byte* to) {
+  switch (type) {
+    case ElementType::u8:
+      return copy_numbers<std::uint8_t, Stored>(from, to);
+    case ElementType::i8:
+      return copy_numbers<std::int8_t, Stored>(from, to);
+    case ElementType::u16:
+      return copy_numbers<std::uint16_t, Stored>(from, to);
+    case ElementType::i16:
+      return copy_numbers<std::int16_t, Stored>(from, to);
+    case ElementType::i32:
+      return copy_numbers<std::int32_t, Stored>(from, to);
+    default:
+      return copy_numbers<std::int64_t, Stored>(from, to);
+  }
+}
+
+class SequenceWriter {
+ public:
+  SequenceWriter(const SampleIndex& documents, const DataRoot& root, const SequenceRule& rule,
+                 std::uint64_t length, const StopAsked& stop, const IndexProgress& progress)
+      : documents_(documents),
+        root_(root),
+        rule_(rule),
+        type_(documents.stored_fields().fields[0].type),
+        stop_(stop),
+        progress_(progress) {
+    shape_.length = length;
+    shape_.whole = rule.packing == "whole";
+    const bool narrow = (type_ == ElementType::u8 || type_ == ElementType::u16) &&
+                        rule.end_token.value_or(0) <= UINT16_MAX;
+    shape_.wide = !narrow;
+    width_ = shape_.wide ? sizeof(std::int32_t) : sizeof(std::uint16_t);
+  }
+
+  SequenceCounts write(const PackOptions& options) {
+    count();
+    const std::string about = fmt::format(
+        "{} documents with {} tokens are packed into sequences of {} ({}){}{}{}", counts_.documents,
+        counts_.tokens, shape_.length, rule_.packing,
+        counts_.empty > 0 ? fmt::format("; {} empty documents are skipped", counts_.empty) : "",
+        counts_.cut > 0 ? fmt::format("; {} documents are longer than a sequence", counts_.cut)
+                        : "",
+        counts_.left_out > 0
+            ? fmt::format("; the last {} tokens are less than a sequence and left out",
+                          counts_.left_out)
+            : "");
+    const std::string by_rule =
+        fmt::format("documents {:016x}, {}", documents_.version(), rule_.text(shape_.length));
+    PackWriter writer(options, stored_sequence(shape_), {about, by_rule});
+    SequencePlan plan([this](std::uint64_t document) { return tokens_of(document); },
+                      documents_.samples(), documents_.version(), rule_, shape_.length);
+    std::vector<DocumentPiece> pieces;
+    while (plan.next(pieces)) {
+      sequences_.push_back(pieces);
+      if (sequences_.size() * row_bytes() >= kTogether) put_together(writer);
+    }
+    put_together(writer);
+    close_file();
+    counts_.sequences = writer.records();
+    writer.close();
+    return counts_;
+  }
+
+ private:
+  struct Wanted {  // of a file, for one place of what is put together
+    Extent extent;
+    std::uint64_t document;
+    std::size_t to;
+  };
+
+  Bytes row_bytes() const { return shape_.length * width_; }
+  std::uint64_t tokens_of(std::uint64_t document) const {
+    return documents_.extent(SampleId(document)).bytes / batch::element_bytes(type_);
+  }
+  std::string named(std::uint64_t document) const {
+    return fmt::format("{}: document {} ({})", documents_.name(), document,
+                       documents_.sample_name(SampleId(document)));
+  }
+
+  void look_around(std::uint64_t done) const {
+    if (stop_ && stop_())
+      throw DatasetError(
+          fmt::format("{}: stopped while it was being packed into sequences", documents_.name()));
+    if (progress_) progress_(done, counts_.tokens, "tokens packed");
+  }
+
+  void count() {
+    counts_.documents = documents_.samples();
+    const Bytes each = batch::element_bytes(type_);
+    for (std::uint64_t document = 0; document < counts_.documents; ++document) {
+      if (document % 65'536 == 0) look_around(0);
+      const Bytes bytes = documents_.extent(SampleId(document)).bytes;
+      if (bytes % each != 0)
+        throw DatasetError(fmt::format("{}: its {} bytes are no whole number of tokens of {} bytes",
+                                       named(document), bytes, each));
+      const std::uint64_t tokens = bytes == 0 ? 0 : bytes / each + (rule_.end_token ? 1 : 0);
+      counts_.tokens += tokens;
+      counts_.empty += tokens == 0 ? 1 : 0;
+      counts_.cut += tokens > shape_.length ? 1 : 0;
+    }
+    if (!shape_.whole) counts_.left_out = counts_.tokens % shape_.length;
+    if (counts_.tokens == 0)
+      throw DatasetError(
+          fmt::format("{}: all {} documents are empty", documents_.name(), counts_.documents));
+    if (!shape_.whole && counts_.tokens < shape_.length)
+      throw DatasetError(
+          fmt::format("{}: its documents have {} tokens together, and a sequence {}; "
+                      "write tokens={} or fewer",
+                      documents_.name(), counts_.tokens, shape_.length, counts_.tokens));
+  }
+
+  void put_together(PackWriter& writer) {
+    look_around(written_);
+    tokens_.assign(sequences_.size() * row_bytes(), std::byte{0});
+    wanted_.clear();
+    std::size_t row = 0;
+    for (const auto& pieces : sequences_) {
+      std::size_t to = row;
+      for (const DocumentPiece& piece : pieces) {
+        want(piece, to);
+        to += piece.tokens * width_;
+        written_ += piece.tokens;
+      }
+      row += row_bytes();
+    }
+    std::sort(wanted_.begin(), wanted_.end(), [](const Wanted& a, const Wanted& b) {
+      return std::pair(a.extent.file, a.extent.offset) < std::pair(b.extent.file, b.extent.offset);
+    });
+    for (const Wanted& one : wanted_) read(one);
+    row = 0;
+    for (const auto& pieces : sequences_) {
+      add(writer, pieces, std::span(tokens_).subspan(row, row_bytes()));
+      row += row_bytes();
+    }
+    sequences_.clear();
+  }
+
+  void want(const DocumentPiece& piece, std::size_t to) {
+    const Bytes each = batch::element_bytes(type_);
+    Extent extent = documents_.extent(SampleId(piece.document));
+    const std::uint64_t stored = extent.bytes / each;
+    const std::uint64_t last = std::min(piece.from + piece.tokens, stored);
+    if (piece.from + piece.tokens > stored) {
+      const std::uint32_t end = *rule_.end_token;
+      std::memcpy(tokens_.data() + to + (piece.tokens - 1) * width_, &end, width_);
+    }
+    if (last <= piece.from) return;
+    extent.offset += piece.from * each;
+    extent.bytes = (last - piece.from) * each;
+    wanted_.push_back({extent, piece.document, to});
+  }
+
+  // Long documents are read bit by bit.
+  void read(const Wanted& one) {
+    if (!file_ || open_ != one.extent.file) open(one.extent.file);
+    constexpr Bytes kPiece = Bytes{1} << 20;
+    const Bytes each = batch::element_bytes(type_);
+    for (Bytes done = 0; done < one.extent.bytes;) {
+      const auto bytes =
+          file_->view(one.extent.offset + done, std::min<Bytes>(kPiece, one.extent.bytes - done));
+      if (bytes.empty() || bytes.size() % each != 0)
+        throw DatasetChanged(fmt::format("{}: it became shorter", named(one.document)));
+      std::byte* const to = tokens_.data() + one.to + done / each * width_;
+      const auto wrong = shape_.wide ? copy_tokens<std::int32_t>(type_, bytes, to)
+                                     : copy_tokens<std::uint16_t>(type_, bytes, to);
+      if (wrong)
+        throw DatasetError(fmt::format("{}: it has the token {}, and tokens have 32 bits",
+                                       named(one.document), *wrong));
+      done += bytes.size();
+    }
+  }
+
+  void open(std::uint32_t file) {
+    close_file();
+    file_.reset();
+    file_ = std::make_unique<DatasetFile>(
+        root_.store ? DatasetFile(root_, documents_.path(file),
+                                  {documents_.file_bytes(file), documents_.file_mark(file)})
+                    : DatasetFile(root_, documents_.path(file), false));
+    if (file_->size() != documents_.file_bytes(file))
+      throw DatasetChanged(fmt::format("{}: its size changed", documents_.path(file)));
+    open_ = file;
+  }
+  void close_file() const {
+    if (file_) file_->check_unchanged();
+  }
+
+  void add(PackWriter& writer, std::span<const DocumentPiece> pieces,
+           std::span<const std::byte> tokens) {
+    if (!shape_.whole) {
+      const std::span<const std::byte> values[] = {tokens};
+      return writer.add(values);
+    }
+    lengths_.clear();
+    for (const DocumentPiece& piece : pieces)
+      lengths_.push_back(static_cast<std::int32_t>(piece.tokens));
+    const std::span<const std::byte> values[] = {std::as_bytes(std::span(lengths_)), tokens};
+    writer.add(values);
+  }
+
+  const SampleIndex& documents_;
+  const DataRoot& root_;
+  const SequenceRule& rule_;
+  const ElementType type_;
+  const StopAsked& stop_;
+  const IndexProgress& progress_;
+  SequenceShape shape_;
+  Bytes width_ = 0;
+  SequenceCounts counts_;
+  std::uint64_t written_ = 0;
+  std::vector<std::vector<DocumentPiece>> sequences_;  // that are put together
+  std::vector<std::byte> tokens_;
+  std::vector<Wanted> wanted_;
+  std::vector<std::int32_t> lengths_;
+  std::unique_ptr<DatasetFile> file_;
+  std::uint32_t open_ = 0;
+};
+
+}  // namespace
+
+std::string no_documents(const SampleIndex& documents, bool may_be_bytes) {
+  const auto& fields = documents.stored_fields().fields;
+  if (documents.kind() != RecordKind::value)
+    return fmt::format(
+        "its samples are no documents of tokens; a document is a list of whole "
+        "numbers, in a column of Arrow, Parquet or MDS, or in files of Megatron-LM");
+  const batch::Field& field = fields.front();
+  if (!is_whole(field.type))
+    return fmt::format("its documents ('{}') are {}, and tokens are whole numbers", field.name,
+                       batch::element_name(field.type));
+  if (field.type == ElementType::u8 && !may_be_bytes)
+    return fmt::format(
+        "'{}' holds bytes or text; turn it into tokens first, or name the column "
+        "that has them (column=input_ids)",
+        field.name);
+  if (field.shape.size() != 1)
+    return fmt::format("its documents ('{}') have {} dimensions, and a document has one",
+                       field.name, field.shape.size());
+  return {};
+}
+
+SequenceCounts write_sequences(const SampleIndex& documents, const DataRoot& root,
+                               const SequenceRule& rule, std::uint64_t length,
+                               const PackOptions& options, const StopAsked& stop,
+                               const IndexProgress& progress) {
+  return SequenceWriter(documents, root, rule, length, stop, progress).write(options);
+}
+
+}  // namespace batchflow::sources

@@ -1,0 +1,244 @@
+"""Documents that become sequences of N tokens: every token is in one place, by a check that knows
+the documents and the rules of docs/order.md alone; and the examples of docs/tokens.md."""
+
+import os
+import random
+import re
+import struct
+import subprocess
+import sys
+import unittest
+from array import array
+from collections import Counter
+from pathlib import Path
+from threading import Thread
+
+import batchflow
+from support import DAEMON, HERE, Daemon, Folder, needs, wait_until
+from test_orders import GOLDEN, MASK, hash_of, mix
+
+PAGE = HERE.parent.parent / "docs" / "tokens.md"
+END = 65_000
+
+
+def documents_of(count, seed=0, most=50_000):
+    """Lengths as of texts: many short ones, few long ones, some empty."""
+    chance = random.Random(seed)
+    lengths = [0 if chance.random() < .05 else int(chance.lognormvariate(4, 1.2)) + 1
+               for _ in range(count)]
+    return [[chance.randrange(1, most) for _ in range(length)] for length in lengths]
+
+
+def write_megatron(folder, documents, name="corpus"):
+    """NAME.bin with tokens of 16 bits, NAME.idx with one sequence for each document."""
+    with (folder / f"{name}.bin").open("wb") as out:
+        for document in documents:
+            out.write(array("H", document).tobytes())
+    count, at, offsets = len(documents), 0, []
+    for document in documents:
+        offsets.append(at)
+        at += 2 * len(document)
+    with (folder / f"{name}.idx").open("wb") as out:
+        out.write(b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 8, count, count + 1))
+        out.write(array("i", map(len, documents)).tobytes() + array("q", offsets).tobytes() +
+                  array("q", range(count + 1)).tobytes())
+
+
+def permuted(key, count):
+    """perm(key, n) of the order rules, for n up to 65,536."""
+    values, state = list(range(count)), key
+    for i in range(count, 1, -1):
+        state = state + GOLDEN & MASK
+        at = mix(state) * i >> 64
+        values[i - 1], values[at] = values[at], values[i - 1]
+    return values
+
+
+def pieces_of(batch):
+    """The runs of one segment, of each row."""
+    for tokens, positions, segments in zip(*(batch[name].tolist() for name in
+                                             ("tokens", "positions", "segments"))):
+        piece, before = [], 1
+        for token, position, segment in [*zip(tokens, positions, segments), (0, 0, 0)]:
+            if segment != before:
+                yield tuple(piece)
+                piece, before = [], segment
+            if segment == 0:
+                continue
+            assert position == len(piece), (position, len(piece))
+            piece.append(token)
+
+
+def expected_pieces(documents, length, end=None):
+    made = Counter()
+    for document in documents:
+        whole = [*document, *([end] if end is not None and document else [])]
+        made.update(tuple(whole[at:at + length]) for at in range(0, len(whole), length))
+    return made
+
+
+class Sequences(Folder):
+    def setUp(self):
+        super().setUp()
+        self.data = self.folder / "corpus"
+        self.data.mkdir()
+        self.documents = documents_of(1500)
+        write_megatron(self.data, self.documents)
+        self.serve()
+
+    def serve(self, *arguments, name="one"):
+        (self.folder / name).mkdir(exist_ok=True)
+        daemon = Daemon(self.folder / name, "--open-datasets", *arguments)
+        self.addCleanup(daemon.kill)
+        os.environ["BATCHFLOW_SERVICE"] = daemon.socket
+        return daemon
+
+    def loader(self, **named):
+        return batchflow.DataLoader(str(self.data), **{"batch_size": 8, "output": "numpy", **named})
+
+    def test_end_to_end_as_the_rule_says(self):
+        version = int(self.version_of_documents(), 16)
+        for seed, end in ((None, None), (5, END)):
+            key = hash_of(10, version, seed or 0)
+            stream = []
+            for i in permuted(key, len(self.documents)):
+                document = self.documents[i]
+                stream += document + ([end] if end is not None and document else [])
+            loader = self.loader(tokens=256, packing="concat", packing_seed=seed, end_token=end)
+            read = [token for batch in loader for row in batch["tokens"].tolist() for token in row]
+            self.assertEqual(read, stream[:len(stream) // 256 * 256])
+
+    def version_of_documents(self):
+        daemon = self.serve("--dataset", f"documents={self.data}", name="documents")
+        try:
+            return wait_until(lambda: daemon.status()["datasets"])[0]["version"]
+        finally:
+            os.environ["BATCHFLOW_SERVICE"] = str(self.folder / "one" / "b.sock")
+
+    def test_whole_documents(self):
+        for end in (None, END):
+            loader = self.loader(tokens=300, packing="whole", shuffle=True, end_token=end)
+            found, rows, filled = Counter(), 0, 0
+            for batch in loader:
+                self.assertEqual({str(batch[name].dtype) for name in
+                                  ("tokens", "positions", "segments")}, {"int32"})
+                found.update(pieces_of(batch))
+                rows += len(batch["tokens"])
+                filled += int((batch["segments"] > 0).sum())
+            self.assertEqual(found, expected_pieces(self.documents, 300, end))
+            print(f"whole, 300 tokens, end_token={end}: {filled / rows / 300:.2%} filled")
+            self.assertGreater(filled / rows / 300, 0.97)
+
+    def test_two_services_give_the_same_bytes(self):
+        def all_of():
+            return [tuple(batch[name].tobytes() for name in ("tokens", "positions", "segments"))
+                    for batch in self.loader(tokens=128, packing="whole", order="strict",
+                                             shuffle_seed=3)]
+        first = all_of()
+        self.serve(name="two")
+        self.assertEqual(all_of(), first)
+
+    def test_resumed_at_another_world_size(self):
+        options = {"tokens": 128, "packing": "whole", "shuffle": True, "shuffle_seed": 1,
+                   "batch_size": 4}
+        for order in ("relaxed", "strict"):
+            found = Counter()
+
+            def ranks(world, steps, state, job, order=order, found=found):
+                loaders = [self.loader(**options, order=order, rank=rank, world_size=world,
+                                       job_name=f"{job}-{order}") for rank in range(world)]
+                parts, states = [[] for _ in loaders], [None] * world
+
+                def run(rank):
+                    if state is not None:
+                        loaders[rank].load_state_dict(state)
+                    for step, batch in enumerate(loaders[rank]):
+                        parts[rank].append([dict(zip(("tokens", "positions", "segments"),
+                                                     (batch[name].copy() for name in
+                                                      ("tokens", "positions", "segments")))),
+                                            batch.samples - batch.fillers])
+                        states[rank] = loaders[rank].state_dict()
+                        if step + 1 == steps:
+                            break
+                    loaders[rank].close()
+                threads = [Thread(target=run, args=(rank,)) for rank in range(world)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join(120)
+                for part in parts:
+                    for fields, own in part:
+                        found.update(pieces_of({name: value[:own]
+                                                for name, value in fields.items()}))
+                return states[0]
+            state = ranks(3, 7, None, "a")
+            ranks(2, None, state, "b")
+            self.assertEqual(found, expected_pieces(self.documents, 128), order)
+
+    def test_split_and_served_by_a_name(self):
+        daemon = self.serve("--dataset", f"seq={self.data},tokens=64,packing=whole,"
+                            "split=train:0.8,split=val:rest", name="named")
+        found = Counter()
+        for part in ("seq:train", "seq:val"):
+            for batch in batchflow.DataLoader(part, batch_size=32, output="numpy"):
+                found.update(pieces_of(batch))
+        self.assertEqual(found, expected_pieces(self.documents, 64))
+        served = daemon.status()["datasets"]
+        self.assertEqual({(one["tokens"], one["packing"]) for one in served}, {(64, "whole")})
+
+    def test_what_was_there_before_is_as_it_was(self):
+        flat = self.folder / "flat.u16"
+        flat.write_bytes(array("H", range(1000)).tobytes())
+        rows = [row for batch in batchflow.DataLoader(str(flat), tokens=64, output="numpy")
+                for row in batch["tokens"].tolist()]
+        self.assertEqual(rows, [list(range(64 * i, 64 * i + 64)) for i in range(15)])
+
+    @needs("pyarrow")
+    def test_columns_of_tables(self):
+        import pyarrow
+        import pyarrow.parquet
+        table = pyarrow.table({"text": ["x"] * len(self.documents), "input_ids": self.documents,
+                               "attention_mask": [[1] * len(one) for one in self.documents]})
+        self.data = self.folder / "table.parquet"
+        pyarrow.parquet.write_table(table, self.data)
+        os.environ["BATCHFLOW_PYTHON"] = sys.executable
+        self.serve(name="tables")
+        found = Counter()
+        for batch in self.loader(tokens=200, packing="whole"):
+            found.update(pieces_of(batch))
+        self.assertEqual(found, expected_pieces(self.documents, 200))
+
+    def test_errors_in_the_users_terms(self):
+        for text, named in (
+                ("packing='bins' is not known; write 'concat'", {"packing": "bins", "tokens": 8}),
+                ("packing='whole' needs the tokens of a sequence", {"packing": "whole"}),
+                ("tokens should be from 1 to 1048576, but got tokens=0",
+                 {"packing": "whole", "tokens": 0}),
+                ("tokens should be from 1 to 1048576", {"packing": "concat", "tokens": 2**20 + 1}),
+                ("end_token should be from 0", {"packing": "concat", "tokens": 8, "end_token": -1}),
+                ("write also packing='concat'", {"tokens": 8, "end_token": 1})):
+            with self.assertRaisesRegex(ValueError, re.escape(text)):
+                self.loader(**named)
+        flat = self.folder / "flat.u16"
+        flat.write_bytes(bytes(200))
+        with self.assertRaisesRegex(batchflow.RefusedError, "nothing says where documents end"):
+            next(iter(batchflow.DataLoader(str(flat), tokens=8, packing="concat")))
+        bad = self.data / "corpus.idx"
+        bad.write_bytes(bad.read_bytes()[:-8] + struct.pack("<Q", 2**63))
+        with self.assertRaisesRegex(batchflow.RefusedError, "corpus.idx: document 1499 ends with sequence"):
+            next(iter(self.loader(tokens=8, packing="concat")))
+
+
+class Page(Folder):
+    @needs("numpy")
+    def test_the_examples_run(self):
+        blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+        self.assertGreaterEqual(len(blocks), 1)
+        os.environ.update(BATCHFLOW_IDLE_S="0", BATCHFLOW_DAEMON=DAEMON)
+        done = subprocess.run([sys.executable, "-c", "\n".join(blocks)], cwd=self.folder, timeout=120,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, 0, done.stderr.decode()[-3000:])
+
+
+if __name__ == "__main__":
+    unittest.main()
