@@ -13,7 +13,9 @@ namespace batchflow::ctl {
 
 void DatasetPath::add_options(CLI::App& command) {
   command.add_option("--format", format, "The format of the data; default: it is found out");
-  command.add_option("--tokens", tokens, "Tokens of a sample, for files of tokens; of a sequence that documents are packed into");
+  command.add_option(
+      "--tokens", tokens,
+      "Tokens of a sample, for files of tokens; of a sequence that documents are packed into");
   command.add_option("--column", column, "The column that is the sample, of tables");
   command.add_option("--label", label, "The column that is its label, of tables");
 }
@@ -44,11 +46,10 @@ DatasetPath find_dataset(const std::string& text, DatasetPath given, const std::
                                 text, known.empty() ? "none" : known));
 }
 
-OpenedDataset open_dataset(const DatasetPath& dataset) {
+sources::SourceOptions source_options(const DatasetPath& dataset) {
   if (objects::is_url(dataset.path))
     throw ConfigError(fmt::format(
         "{}: this command reads files of this machine; copy the data here", dataset.path));
-  output::ProgressBar bar("indexing " + dataset.path);
   sources::SourceOptions options;
   options.name = std::filesystem::path(dataset.path).filename().string();
   if (options.name.empty()) options.name = dataset.path;
@@ -58,10 +59,20 @@ OpenedDataset open_dataset(const DatasetPath& dataset) {
   options.column = dataset.column;
   options.label_column = dataset.label;
   options.stop = output::was_interrupted;
-  options.progress = [&](std::uint64_t done, std::uint64_t total, std::string_view what) {
+  return options;
+}
+
+sources::IndexProgress progress_in(output::ProgressBar& bar) {
+  return [&bar](std::uint64_t done, std::uint64_t total, std::string_view what) {
     bar.show(total == 0 ? -1 : static_cast<double>(done) / static_cast<double>(total),
              fmt::format("{} {}", done, what));
   };
+}
+
+OpenedDataset open_dataset(const DatasetPath& dataset) {
+  sources::SourceOptions options = source_options(dataset);
+  output::ProgressBar bar("indexing " + dataset.path);
+  options.progress = progress_in(bar);
   try {
     std::string only;
     OpenedDataset opened{sources::open_root(dataset.path, only), sources::open_index(options)};

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "programs/output/terminal.h"
 #include "runtime/sources/dataset_file.h"
 #include "runtime/sources/sample_index.h"
 
@@ -32,6 +33,10 @@ struct OpenedDataset {
 };
 // Shows a bar of progress. Throws ConfigError where there is no dataset, Interrupted.
 OpenedDataset open_dataset(const DatasetPath& dataset);
+// How it is opened, without what shows progress. Throws ConfigError for a URL.
+sources::SourceOptions source_options(const DatasetPath& dataset);
+// Shows progress in the bar.
+sources::IndexProgress progress_in(output::ProgressBar& bar);
 // The notes on a dataset for people, a line each.
 std::string notes_text(const sources::SampleIndex& index);
 

@@ -24,6 +24,8 @@
 #include "runtime/ctl/verify_dataset.h"
 #include "runtime/sources/leftovers.h"
 #include "runtime/sources/pack.h"
+#include "runtime/sources/stored_index.h"
+#include "runtime/sources/write_sequences.h"
 
 namespace batchflow::ctl {
 namespace {
@@ -36,6 +38,8 @@ struct PackCommandOptions {
   std::string shard_bytes = "1gib";
   std::string name;
   DatasetPath dataset;
+  sources::SequenceRule sequences;
+  std::int64_t end_token = -1;
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
   output::OutputFlags outputs;
 };
@@ -115,6 +119,58 @@ void pack_into(const fs::path& folder, const OpenedDataset& data, const PackComm
   }
 }
 
+// Documents become sequences of tokens.
+int pack_sequences(const PackCommandOptions& options, const fs::path& destination,
+                   const std::string& name, Bytes shard_bytes) {
+  const std::uint64_t length = options.dataset.tokens;
+  if (const std::string problem = options.sequences.problem(length); !problem.empty())
+    throw ConfigError(fmt::format("--packing: {}", problem));
+  sources::SourceOptions source = source_options(options.dataset);
+  NewFolder folder(destination);
+  sources::SequenceCounts counts;
+  std::vector<std::string> notes;
+  try {
+    output::ProgressBar bar("packing " + options.source);
+    source.progress = progress_in(bar);
+    source.opened = sources::open_data(options.source);
+    const auto documents = sources::open_documents(source);
+    notes = documents->notes();
+    counts = sources::write_sequences(*documents, *source.opened, options.sequences, length,
+                                      {folder.being_made(), name, shard_bytes, "bfseq"},
+                                      source.stop, source.progress);
+  } catch (const sources::DatasetError& error) {
+    output::check_interrupted();
+    throw ConfigError(error.what());
+  }
+  folder.complete();
+  const double filled = static_cast<double>(counts.tokens - counts.left_out) /
+                        (static_cast<double>(counts.sequences) * static_cast<double>(length));
+  std::string text;
+  for (const std::string& note : notes) text += fmt::format("note: {}\n", output::printable(note));
+  text += fmt::format(
+      "{} documents with {} tokens packed into {} sequences of {} in {}, {:.2f} % filled\n"
+      "{} empty documents skipped, {} longer than a sequence, {} tokens at the end left out\n",
+      counts.documents, counts.tokens, counts.sequences, length,
+      output::printable(destination.string()), 100 * filled, counts.empty, counts.cut,
+      counts.left_out);
+  if (options.outputs.wanted("json")) {
+    const nlohmann::json all = {{"path", destination.string()},
+                                {"documents", counts.documents},
+                                {"tokens", counts.tokens},
+                                {"sequences", counts.sequences},
+                                {"filled", filled},
+                                {"empty", counts.empty},
+                                {"cut", counts.cut},
+                                {"left_out", counts.left_out},
+                                {"notes", notes}};
+    options.outputs.write("json",
+                          all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  } else {
+    options.outputs.write_text(text);
+  }
+  return 0;
+}
+
 int pack(PackCommandOptions& options) {
   options.outputs.check();
   const std::optional<Bytes> shard_bytes = parse_bytes(options.shard_bytes);
@@ -126,6 +182,10 @@ int pack(PackCommandOptions& options) {
   const std::string name = options.name.empty() ? destination.filename().string() : options.name;
   if (name.empty() || name.find('/') != std::string::npos)
     throw ConfigError(fmt::format("--name {}: it is not a file name; write imagenet", name));
+  if (options.end_token >= 0)
+    options.sequences.end_token = static_cast<std::uint32_t>(options.end_token);
+  if (!options.sequences.packing.empty())
+    return pack_sequences(options, destination, name, *shard_bytes);
   NewFolder folder(destination);
   const OpenedDataset data = open_dataset(options.dataset);
   const std::vector<Finding> corrupt = look_for_damage(data, options);
@@ -166,7 +226,8 @@ void add_pack_command(CLI::App& app, Action& action) {
       "DEST gets its name when it is whole; an interrupted packing leaves nothing. Samples that\n"
       "`batchflowctl verify` calls corrupt are left out and named.\n"
       "Example:\n"
-      "  batchflowctl pack /data/imagenet/train /data/imagenet-packed --shards-of 1gib");
+      "  batchflowctl pack /data/imagenet/train /data/imagenet-packed --shards-of 1gib\n"
+      "  batchflowctl pack /data/corpus /data/corpus-2048 --tokens 2048 --packing whole");
   const auto options = std::make_shared<PackCommandOptions>();
   command->add_option("SOURCE", options->source, "A dataset: a folder, or one file")->required();
   command->add_option("DEST", options->destination, "A new or empty folder")->required();
@@ -174,6 +235,11 @@ void add_pack_command(CLI::App& app, Action& action) {
   command->add_option("--name", options->name,
                       "Files are called NAME-00000.bfpack; default: DEST's name");
   options->dataset.add_options(*command);
+  command->add_option("--packing", options->sequences.packing,
+                      "Pack documents into sequences of --tokens: concat (end to end) or whole");
+  command->add_option("--packing-seed", options->sequences.seed, "Of the order of the documents");
+  command->add_option("--end-token", options->end_token, "A token that follows each document")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{INT32_MAX}));
   command
       ->add_option("--threads", options->threads,
                    "Threads that look for damage; default: one for each core")

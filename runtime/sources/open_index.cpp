@@ -186,8 +186,8 @@ std::unique_ptr<SampleIndex> open_sequences(const SourceOptions& options) {
   if (options.index_folder.empty())
     throw DatasetError(fmt::format(
         "{}: its documents are packed into sequences, and there is no folder to write them to; "
-        "have a service serve it, or write `batchflowctl pack --tokens {}`",
-        options.name, options.tokens_per_sample));
+        "have a service serve it, or write `batchflowctl pack --tokens {} --packing {}`",
+        options.name, options.tokens_per_sample, rule.packing));
   if (options.refuses_closed)
     throw DatasetError(
         fmt::format("{}: its documents are packed into sequences, on the service's drive and for "

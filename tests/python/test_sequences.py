@@ -1,6 +1,7 @@
 """Documents that become sequences of N tokens: every token is in one place, by a check that knows
 the documents and the rules of docs/order.md alone; and the examples of docs/tokens.md."""
 
+import json
 import os
 import random
 import re
@@ -14,7 +15,7 @@ from pathlib import Path
 from threading import Thread
 
 import batchflow
-from support import DAEMON, HERE, Daemon, Folder, needs, wait_until
+from support import CTL, DAEMON, HERE, Daemon, Folder, needs, wait_until
 from test_orders import GOLDEN, MASK, hash_of, mix
 
 PAGE = HERE.parent.parent / "docs" / "tokens.md"
@@ -185,6 +186,29 @@ class Sequences(Folder):
         self.assertEqual(found, expected_pieces(self.documents, 64))
         served = daemon.status()["datasets"]
         self.assertEqual({(one["tokens"], one["packing"]) for one in served}, {(64, "whole")})
+
+    def test_packed_by_hand(self):
+        made = self.folder / "made"
+        done = subprocess.run([CTL, "pack", str(self.data), str(made), "--tokens", "128",
+                               "--packing", "whole", "--end-token", str(END), "--json"],
+                              check=True, stdout=subprocess.PIPE, timeout=60)
+        counts = json.loads(done.stdout)
+        lengths = [len(one) + 1 for one in self.documents if one]
+        self.assertEqual({name: counts[name] for name in ("documents", "empty", "cut", "tokens",
+                                                          "left_out")},
+                         {"documents": len(self.documents), "tokens": sum(lengths), "left_out": 0,
+                          "empty": len(self.documents) - len(lengths),
+                          "cut": sum(length > 128 for length in lengths)})
+        self.assertAlmostEqual(counts["filled"], sum(lengths) / counts["sequences"] / 128)
+        by_hand = [batch["tokens"].tobytes() for batch in
+                   batchflow.DataLoader(str(made), batch_size=8, output="numpy")]
+        self.assertEqual(by_hand, [batch["tokens"].tobytes() for batch in self.loader(
+            tokens=128, packing="whole", end_token=END)])
+        again = subprocess.run([CTL, "pack", str(self.data), str(self.folder / "no"), "--tokens",
+                                "0", "--packing", "whole"], stderr=subprocess.PIPE, timeout=60)
+        self.assertEqual(again.returncode, 2)
+        self.assertIn(b"write tokens=2048", again.stderr)
+        self.assertFalse((self.folder / "no").exists())
 
     def test_what_was_there_before_is_as_it_was(self):
         flat = self.folder / "flat.u16"
