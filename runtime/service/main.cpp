@@ -94,10 +94,10 @@ struct CommandLine {
 
 void CommandLine::add_options(CLI::App& app) {
   app.add_option("--config", config_file, "A file of `kind: node`")->check(CLI::ExistingFile);
-  app.add_option(
-      "--dataset", dataset_texts,
-      "NAME=PATH[,pipeline=NAME][,format=NAME][,tokens=COUNT][,pin][,split=NAME:RULE...]; "
-      "may be repeated");
+  app.add_option("--dataset", dataset_texts,
+                 "NAME=PATH[,pipeline=NAME][,format=NAME][,tokens=COUNT][,packing=NAME][,pin]"
+                 "[,split=NAME:RULE...]; "
+                 "may be repeated");
   app.add_option("--memory", memory,
                  "Memory that the service may take in all (4gib); default: half of what is free");
   app.add_option("--spill", spill,

@@ -6,7 +6,10 @@
 
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
+#include <set>
 
 #include "runtime/sources/content_hash.h"
 #include "runtime/sources/leftovers.h"
@@ -27,6 +30,43 @@ Digest name_of(const SourceOptions& options, const DataRoot& root, const KeptFol
   if (folder.what != 0) hash.add(folder.what);
   return hash.digest();
 }
+
+// Two datasets of a service may be of the same files: one of them makes the folder.
+class Making {
+ public:
+  explicit Making(const SourceOptions& options, std::string folder) : folder_(std::move(folder)) {
+    const StopCheck check(options.stop);
+    std::unique_lock lock(mutex());
+    while (!under_way().insert(folder_).second) {
+      ended().wait_for(lock, std::chrono::milliseconds(50));
+      check.now();
+    }
+  }
+  ~Making() {
+    {
+      const std::lock_guard lock(mutex());
+      under_way().erase(folder_);
+    }
+    ended().notify_all();
+  }
+  Making(const Making&) = delete;
+
+ private:
+  static std::mutex& mutex() {
+    static std::mutex one;
+    return one;
+  }
+  static std::condition_variable& ended() {
+    static std::condition_variable one;
+    return one;
+  }
+  static std::set<std::string>& under_way() {
+    static std::set<std::string> all;
+    return all;
+  }
+
+  std::string folder_;
+};
 
 void remove_old(const fs::path& folder, const fs::path& present) {
   std::error_code error;
@@ -54,6 +94,7 @@ std::shared_ptr<const DataRoot> kept_folder(const SourceOptions& options,
       options.index_folder / wanted.kind / fmt::format("{:016x}", name_of(options, *root, wanted));
   const fs::path folder = all / as_it_is;
   std::error_code error;
+  const Making making(options, folder.string());
   if (!fs::exists(folder, error)) {
     fs::create_directories(all, error);
     remove_leftovers(all, as_it_is + ".tmp-");

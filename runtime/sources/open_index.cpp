@@ -159,7 +159,7 @@ std::unique_ptr<StoredIndex> open_unpacked(const SourceOptions& options,
   inner.closed = nullptr;
   try {
     auto index = open_in_place(inner);
-    index->set_unpacked(inner.opened);
+    index->set_unpacked(inner.opened, needs.parts.head.listing);
     return index;
   } catch (const NeedsUnpacking&) {
     throw DatasetError(
@@ -215,7 +215,7 @@ std::unique_ptr<SampleIndex> open_sequences(const SourceOptions& options) {
   inner.tokens_per_sample = 0;
   inner.closed = nullptr;
   auto index = open_in_place(inner);
-  index->set_unpacked(inner.opened);
+  index->set_unpacked(inner.opened, documents->listing());
   index->add_notes(documents->notes());
   return index;
 }

@@ -24,7 +24,7 @@ std::string SequenceRule::problem(std::uint64_t length) const {
   const auto& names = packing_names();
   if (std::find(names.begin(), names.end(), packing) == names.end())
     return fmt::format("packing '{}' is not known; write {}", packing, fmt::join(names, " or "));
-  if (length == 0) return "packing needs the tokens of a sequence; write tokens=2048";
+  if (length == 0) return "packing needs the number of tokens of a sequence, as tokens=2048";
   if (length > kLengthMost)
     return fmt::format("a sequence has at most {} tokens, and {} were asked for", kLengthMost,
                        length);

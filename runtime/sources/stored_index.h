@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,7 @@ class StoredIndex final : public SampleIndex {
 
   const std::string& name() const override { return name_; }
   Digest version() const override { return view_.head().version; }
-  Digest listing() const override { return view_.head().listing; }
+  Digest listing() const override { return listing_ ? *listing_ : view_.head().listing; }
   RecordKind kind() const override { return view_.head().kind; }
   std::uint64_t samples() const override { return view_.head().samples; }
   const batch::BatchSpec& stored_fields() const override { return view_.head().fields; }
@@ -60,7 +61,12 @@ class StoredIndex final : public SampleIndex {
 
   const IndexView& view() const { return view_; }
   std::shared_ptr<const DataRoot> unpacked() const override { return unpacked_; }
-  void set_unpacked(std::shared_ptr<const DataRoot> root) { unpacked_ = std::move(root); }
+  // `listing` is that of the files which it was made of: those of its own are of other times on
+  // each node.
+  void set_unpacked(std::shared_ptr<const DataRoot> root, Digest listing) {
+    unpacked_ = std::move(root);
+    listing_ = listing;
+  }
 
   // The catalogue of any index. It has labels where each sample has one that can be a class. Throws
   // DatasetError, also when it is to stop.
@@ -72,6 +78,7 @@ class StoredIndex final : public SampleIndex {
   IndexView view_;
   std::vector<std::string> notes_;
   std::shared_ptr<const DataRoot> unpacked_;
+  std::optional<Digest> listing_;
 };
 
 // The index of the documents of a dataset, each a list of whole numbers. Throws DatasetError.

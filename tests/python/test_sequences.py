@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Thread
 
 import batchflow
+import test_cluster
 from support import CTL, DAEMON, HERE, Daemon, Folder, needs, wait_until
 from test_orders import GOLDEN, MASK, hash_of, mix
 
@@ -207,7 +208,7 @@ class Sequences(Folder):
         again = subprocess.run([CTL, "pack", str(self.data), str(self.folder / "no"), "--tokens",
                                 "0", "--packing", "whole"], stderr=subprocess.PIPE, timeout=60)
         self.assertEqual(again.returncode, 2)
-        self.assertIn(b"write tokens=2048", again.stderr)
+        self.assertIn(b"as tokens=2048", again.stderr)
         self.assertFalse((self.folder / "no").exists())
 
     def test_what_was_there_before_is_as_it_was(self):
@@ -253,6 +254,36 @@ class Sequences(Folder):
             next(iter(self.loader(tokens=8, packing="concat")))
 
 
+# Prints the pieces that it was given, as text.
+PIECES = """
+import json, sys
+import batchflow
+from test_sequences import pieces_of
+options = json.loads(sys.argv[3])
+loader = batchflow.DataLoader("rows", batch_size=8, output="numpy", shuffle=True, **options)
+print(json.dumps([piece for batch in loader
+                  for piece in pieces_of({name: batch[name][:batch.samples - batch.fillers]
+                                          for name in ("tokens", "positions", "segments")})]))
+"""
+
+
+class OnNodes(test_cluster.Cluster):
+    """Each node packs the documents for itself, to the same sequences."""
+
+    def make_data(self):
+        self.documents = documents_of(600)
+        write_megatron(self.data, self.documents)
+        self.data = f"{self.data},tokens=64,packing=whole,packing_seed=3,end_token={END}"
+
+    def test_ranks_on_two_nodes(self):
+        nodes = [self.coordinator, self.agent("a")]
+        jobs = [test_cluster.Job(node, code=PIECES, job_name="wide", rank=rank, world_size=2)
+                for rank, node in enumerate(nodes)]
+        found = Counter(tuple(piece) for job in jobs for piece in job.result())
+        self.assertEqual(found, expected_pieces(self.documents, 64, END))
+        self.assertTrue(list((self.folder / "a").glob("state/indices/sequences/*/*/*.bfseq")))
+
+
 class Page(Folder):
     @needs("numpy")
     def test_the_examples_run(self):
@@ -262,6 +293,14 @@ class Page(Folder):
         done = subprocess.run([sys.executable, "-c", "\n".join(blocks)], cwd=self.folder, timeout=120,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.assertEqual(done.returncode, 0, done.stderr.decode()[-3000:])
+        self.assertRegex(done.stdout.decode(), r"(9[89]|100)\.\d% of all places are filled")
+        # The command of the page, on the data of its example.
+        command = re.search(r"```\n(batchflowctl pack .*?)```", PAGE.read_text(), re.DOTALL)[1]
+        words = command.replace("/data/", "").split()
+        made = subprocess.run([CTL, *words[1:]], cwd=self.folder, timeout=120,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(made.returncode, 0, made.stderr.decode()[-3000:])
+        self.assertRegex(made.stdout.decode(), "3000 documents .* packed into \\d+ sequences of 2048")
 
 
 if __name__ == "__main__":

@@ -258,7 +258,7 @@ NodeDataset brought_dataset(const std::filesystem::path& path, std::string_view 
   if (dataset.splits.size() > 1 || dataset.pin || dataset.everyone || !dataset.pipeline.empty() ||
       reads_a_file)
     throw ConfigError(fmt::format(
-        "'{}': of a path a job may say tokens, packing, format, column, label and one split, "
+        "'{}': of a path a job may say tokens, format, packing, column, label and one split, "
         "not by a subset's file; have "
         "more served by a name (--dataset NAME={})",
         reading, path.string()));

@@ -329,6 +329,9 @@ TEST_CASE("messages between nodes say the same when they were read") {
   dataset.listing = 7;
   const std::string text = encode(dataset);
   CHECK(encode(service::NodeMessage(text).dataset()) == text);
+  CHECK(service::NodeMessage(text).dataset().asked.sequences == sources::SequenceRule{});
+  dataset.asked.sequences = {"whole", UINT64_MAX, 7};
+  CHECK(service::NodeMessage(encode(dataset)).dataset().asked.sequences == dataset.asked.sequences);
 
   service::RankMessage rank;
   rank.rank = 4;

@@ -135,7 +135,7 @@ TEST_CASE("whole: at least 97 % are filled, over several windows") {
 }
 
 TEST_CASE("rules that cannot be are refused") {
-  CHECK(sources::SequenceRule{"concat"}.problem(0).find("write tokens=2048") != std::string::npos);
+  CHECK(sources::SequenceRule{"concat"}.problem(0).find("as tokens=2048") != std::string::npos);
   CHECK(sources::SequenceRule{"concat"}.problem(1).empty());
   CHECK(sources::SequenceRule{"whole"}.problem(1 << 20).empty());
   CHECK(sources::SequenceRule{"whole"}.problem((1 << 20) + 1).find("at most 1048576") !=
@@ -353,7 +353,7 @@ TEST_CASE("what holds no documents is refused in the user's terms") {
   few.write("a.bin", std::string(20, 'a'));
   few.write("a.idx", megatron_index(8, {5, 5}, {0, 1, 2}));
   says(packed(few, indices, "concat", 11), "10 tokens together, and a sequence 11");
-  says(packed(few, indices, "concat", 0), "write tokens=2048");
+  says(packed(few, indices, "concat", 0), "as tokens=2048");
   few.write("a.idx", megatron_index(8, {0, 0}, {0, 1, 2}));
   says(packed(few, indices, "whole", 8), "all 2 documents are empty");
   Folder large;
