@@ -38,6 +38,8 @@ DatasetPath find_dataset(const std::string& text, DatasetPath given, const std::
     if (name != text) continue;
     given.path = served.value("path", "");
     if (given.format.empty()) given.format = served.value("format", "");
+    // Of sequences the documents are looked at.
+    if (!served.value("packing", "").empty()) return given;
     if (given.tokens == 0) given.tokens = served.value("tokens", std::uint64_t{0});
     given.version = served.value("version", "");
     return given;

@@ -91,12 +91,17 @@ Snapshot snapshot_of(const Service::Parts& parts) {
     if (dataset->is_brought()) all.brought.insert_or_assign(dataset->name, dataset->id.value);
     if (dataset->removed || !dataset->index) continue;
     const sources::SampleIndex& index = *dataset->index;
+    sources::SequenceRule sequences = dataset->asked.sequences;
+    // Without a word of it, documents are packed in the first way.
+    if (sequences.packing.empty() && dataset->tokens > 0 &&
+        index.kind() == sources::RecordKind::sequence)
+      sequences.packing = sources::packing_names().front();
     all.datasets.push_back(
         {dataset->name, dataset->root.string(), index.samples(),
          parts.datasets.catalogues().find(dataset->id, index.version())->total_bytes(),
-         index.version(), index.classes().size(), dataset->format, dataset->tokens,
-         dataset->asked.sequences, dataset->pinned, dataset->is_brought(),
-         std::uint64_t{1} << dataset->bundle_shift, pipelines_of(parts.datasets, dataset->id)});
+         index.version(), index.classes().size(), dataset->format, dataset->tokens, sequences,
+         dataset->pinned, dataset->is_brought(), std::uint64_t{1} << dataset->bundle_shift,
+         pipelines_of(parts.datasets, dataset->id)});
   }
   all.opening = parts.joining->openings().names();
   all.returning = parts.returning->names();

@@ -238,6 +238,12 @@ std::span<const std::byte> DatasetFile::view(std::uint64_t offset, std::size_t b
   return std::span<const std::byte>(buffer_).subspan(offset - buffer_at_, bytes);
 }
 
+void DatasetFile::will_be_read(std::uint64_t offset, Bytes bytes) const {
+  if (fd_)
+    posix_fadvise(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(bytes),
+                  POSIX_FADV_WILLNEED);
+}
+
 Bytes DatasetFile::read_at_least(std::uint64_t offset) {
   if (!store_) return kReadAtLeast;
   const std::uint64_t end = buffer_at_ + buffered_;

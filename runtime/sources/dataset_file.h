@@ -75,6 +75,8 @@ class DatasetFile final : public ByteView {
   std::int64_t modified_ns() const { return modified_ns_; }
   // Reads a little more than is asked for. Throws DatasetError where reading fails.
   std::span<const std::byte> view(std::uint64_t offset, std::size_t bytes) override;
+  // The system may read these bytes before they are asked for.
+  void will_be_read(std::uint64_t offset, Bytes bytes) const;
   // `call` is called before each read. It may throw, to stop work on a large file.
   void when_reading(std::function<void()> call) { when_reading_ = std::move(call); }
   // Throws DatasetChanged unless the file is as it was when it was opened.

@@ -85,6 +85,15 @@ void fail_to_write(std::string_view path, std::string_view what) {
                   path, what, std::strerror(errno)));
 }
 
+void write_all(int to, std::span<const std::byte> bytes, std::string_view path) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(to, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail_to_write(path, "it cannot be written");
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
 std::shared_ptr<const DataRoot> kept_folder(const SourceOptions& options,
                                             const std::shared_ptr<const DataRoot>& root,
                                             const KeptFolder& wanted,

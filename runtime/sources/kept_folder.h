@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "runtime/sources/dataset_file.h"
@@ -27,5 +28,7 @@ std::shared_ptr<const DataRoot> kept_folder(
 
 // Throws DatasetError by errno.
 [[noreturn]] void fail_to_write(std::string_view path, std::string_view what);
+// Writes all bytes. Throws DatasetError, which names `path`.
+void write_all(int to, std::span<const std::byte> bytes, std::string_view path);
 
 }  // namespace batchflow::sources

@@ -30,15 +30,6 @@ std::string_view path_in(const IndexParts& parts, std::size_t file) {
   return std::string_view(parts.paths).substr(begin, ends[file] - 1 - begin);
 }
 
-void write_all(int to, std::span<const std::byte> bytes, std::string_view path) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(to, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail_to_write(path, "it cannot be unpacked");
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-}
-
 class Unpacking {
  public:
   Unpacking(const SourceOptions& options, const DataRoot& root, const NeedsUnpacking& needs,

@@ -1,14 +1,17 @@
 #include "runtime/sources/write_sequences.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "runtime/sources/columns.h"
+#include "runtime/sources/kept_folder.h"
 #include "runtime/sources/sequence_record.h"
 
 namespace batchflow::sources {
@@ -19,6 +22,9 @@ using batch::ElementType;
 // So many bytes of sequences are put together at a time, so that what is read of a file for them is
 // read in the order in which it lies.
 constexpr Bytes kTogether = Bytes{32} << 20;
+// How many documents a drive is told of before they are read.
+constexpr std::size_t kAhead = 64;
+constexpr Bytes kNear = 128 << 10;
 
 template <class Number, class Stored>
 std::optional<std::int64_t> copy_numbers(std::span<const std::byte> from, std::byte* to) {
@@ -83,6 +89,7 @@ class SequenceWriter {
             : "");
     const std::string by_rule =
         fmt::format("documents {:016x}, {}", documents_.version(), rule_.text(shape_.length));
+    copies_at_ = options.folder / ".objects";
     PackWriter writer(options, stored_sequence(shape_), {about, by_rule});
     SequencePlan plan([this](std::uint64_t document) { return tokens_of(document); },
                       documents_.samples(), documents_.version(), rule_, shape_.length);
@@ -95,6 +102,8 @@ class SequenceWriter {
     close_file();
     counts_.sequences = writer.records();
     writer.close();
+    std::error_code error;
+    std::filesystem::remove_all(copies_at_, error);
     return counts_;
   }
 
@@ -163,7 +172,11 @@ class SequenceWriter {
     std::sort(wanted_.begin(), wanted_.end(), [](const Wanted& a, const Wanted& b) {
       return std::pair(a.extent.file, a.extent.offset) < std::pair(b.extent.file, b.extent.offset);
     });
-    for (const Wanted& one : wanted_) read(one);
+    for (std::size_t i = 0; i < wanted_.size(); ++i) {
+      if (!file_ || open_ != wanted_[i].extent.file) open(wanted_[i].extent.file);
+      expect(i + kAhead);
+      read(wanted_[i]);
+    }
     row = 0;
     for (const auto& pieces : sequences_) {
       add(writer, pieces, std::span(tokens_).subspan(row, row_bytes()));
@@ -187,9 +200,17 @@ class SequenceWriter {
     wanted_.push_back({extent, piece.document, to});
   }
 
+  // Documents that lie far apart are no run that the system would read ahead by itself.
+  void expect(std::size_t next) const {
+    if (next >= wanted_.size() || wanted_[next].extent.file != open_) return;
+    const Extent& before = wanted_[next - 1].extent;
+    const Extent& extent = wanted_[next].extent;
+    if (before.file == open_ && extent.offset - before.offset < kNear) return;
+    file_->will_be_read(extent.offset, extent.bytes);
+  }
+
   // Long documents are read bit by bit.
   void read(const Wanted& one) {
-    if (!file_ || open_ != one.extent.file) open(one.extent.file);
     constexpr Bytes kPiece = Bytes{1} << 20;
     const Bytes each = batch::element_bytes(type_);
     for (Bytes done = 0; done < one.extent.bytes;) {
@@ -210,13 +231,33 @@ class SequenceWriter {
   void open(std::uint32_t file) {
     close_file();
     file_.reset();
-    file_ = std::make_unique<DatasetFile>(
-        root_.store ? DatasetFile(root_, documents_.path(file),
-                                  {documents_.file_bytes(file), documents_.file_mark(file)})
-                    : DatasetFile(root_, documents_.path(file), false));
+    if (root_.store) copy(file);
+    file_ = root_.store ? std::make_unique<DatasetFile>(copies_.get(), std::to_string(file))
+                        : std::make_unique<DatasetFile>(root_, documents_.path(file), false);
     if (file_->size() != documents_.file_bytes(file))
       throw DatasetChanged(fmt::format("{}: its size changed", documents_.path(file)));
     open_ = file;
+  }
+  // Of an object of a store, each document would be a request of its own.
+  void copy(std::uint32_t file) {
+    if (!copied_.insert(file).second) return;
+    std::error_code error;
+    std::filesystem::create_directory(copies_at_, error);
+    if (!copies_)
+      copies_ =
+          protocol::Descriptor(::open(copies_at_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const protocol::Descriptor to(openat(copies_.get(), std::to_string(file).c_str(),
+                                         O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (!to) fail_to_write(copies_at_.string(), "an object cannot be copied to it");
+    DatasetFile from(root_, documents_.path(file),
+                     {documents_.file_bytes(file), documents_.file_mark(file)});
+    constexpr Bytes kPiece = Bytes{8} << 20;
+    for (Bytes at = 0; at < from.size();) {
+      look_around(written_);
+      const auto bytes = from.view(at, kPiece);
+      write_all(to.get(), bytes, copies_at_.string());
+      at += bytes.size();
+    }
   }
   void close_file() const {
     if (file_) file_->check_unchanged();
@@ -249,6 +290,9 @@ class SequenceWriter {
   std::vector<std::byte> tokens_;
   std::vector<Wanted> wanted_;
   std::vector<std::int32_t> lengths_;
+  std::filesystem::path copies_at_;  // of objects of a store
+  protocol::Descriptor copies_;
+  std::set<std::uint32_t> copied_;
   std::unique_ptr<DatasetFile> file_;
   std::uint32_t open_ = 0;
 };

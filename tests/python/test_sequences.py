@@ -16,6 +16,7 @@ from threading import Thread
 
 import batchflow
 import test_cluster
+import test_stores
 from support import CTL, DAEMON, HERE, Daemon, Folder, needs, wait_until
 from test_orders import GOLDEN, MASK, hash_of, mix
 
@@ -187,6 +188,10 @@ class Sequences(Folder):
         self.assertEqual(found, expected_pieces(self.documents, 64))
         served = daemon.status()["datasets"]
         self.assertEqual({(one["tokens"], one["packing"]) for one in served}, {(64, "whole")})
+        done = subprocess.run([CTL, "--service", daemon.socket, "verify", "seq:train"], timeout=60,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"{len(self.documents)} samples".encode(), done.stdout)
 
     def test_packed_by_hand(self):
         made = self.folder / "made"
@@ -282,6 +287,24 @@ class OnNodes(test_cluster.Cluster):
         found = Counter(tuple(piece) for job in jobs for piece in job.result())
         self.assertEqual(found, expected_pieces(self.documents, 64, END))
         self.assertTrue(list((self.folder / "a").glob("state/indices/sequences/*/*/*.bfseq")))
+
+
+class OfStore(test_stores.Stores):
+    def test_objects_are_copied_once_for_the_time_of_packing(self):
+        documents, data = documents_of(400), self.folder / "corpus"
+        data.mkdir()
+        write_megatron(data, documents, "a")
+        write_megatron(data, documents[:50], "b")
+        server = self.serve({f"corpus/{one.name}": one.read_bytes() for one in data.iterdir()})
+        self.start()
+        found = Counter()
+        for batch in batchflow.DataLoader("s3://bucket/corpus", batch_size=8, output="numpy",
+                                          tokens=64, packing="whole"):
+            found.update(pieces_of(batch))
+        self.assertEqual(found, expected_pieces(documents + documents[:50], 64))
+        self.assertLess(len(server.ranges), 50)
+        self.assertEqual(list(self.folder.glob("state/indices/sequences/*/*/.objects")), [])
+        self.assertTrue(list(self.folder.glob("state/indices/sequences/*/*/*.bfseq")))
 
 
 class Page(Folder):
