@@ -84,16 +84,16 @@ constexpr std::uint64_t source_key(KeyRoot root, SampleId first, std::uint64_t p
   return hash(10, root.dataset_version, root.seed, first.value, pass);
 }
 
-// The order in which documents are packed into sequences. It is of the version of the documents:
-// the sequences are a dataset with a version of its own.
-constexpr std::uint64_t documents_key(Digest documents_version, std::uint64_t packing_seed) {
-  return hash(11, documents_version, packing_seed);
-}
-
 // Where the draws of one pipeline step begin (`step`: its index in the pipeline). How many numbers
 // a step draws does not shift those of the next.
 constexpr std::uint64_t step_seed(std::uint64_t draw_key, std::uint32_t step) {
   return hash(draw_key, step);
+}
+
+// The order in which documents are packed into sequences. It is of the version of the documents:
+// the sequences are a dataset with a version of its own.
+constexpr std::uint64_t documents_key(Digest documents_version, std::uint64_t packing_seed) {
+  return hash(11, documents_version, packing_seed);
 }
 
 }  // namespace batchflow::order

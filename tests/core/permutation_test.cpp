@@ -99,7 +99,7 @@ TEST_CASE("keys differ by every word") {
   CHECK(order::replacement_key(root, 4, 5, SampleId(6), 7) == hash(5, 2, 3, 4, 5, 6, 7));
   CHECK(order::weighted_key(root, 4) == hash(6, 2, 3, 4));
   CHECK(order::rehearsal_key(root, 4, 5, 6) == hash(7, 2, 3, 4, 5, 6));
-  CHECK(order::documents_key(4, 5) == hash(10, 4, 5));
+  CHECK(order::documents_key(4, 5) == hash(11, 4, 5));
   CHECK(order::step_seed(5, 1) != order::step_seed(5, 2));
 }
 

@@ -102,7 +102,7 @@ class Sequences(Folder):
     def test_end_to_end_as_the_rule_says(self):
         version = int(self.version_of_documents(), 16)
         for seed, end in ((None, None), (5, END)):
-            key = hash_of(10, version, seed or 0)
+            key = hash_of(11, version, seed or 0)
             stream = []
             for i in permuted(key, len(self.documents)):
                 document = self.documents[i]

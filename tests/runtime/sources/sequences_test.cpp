@@ -63,7 +63,7 @@ TEST_CASE("end to end: the rule written again") {
       sources::SequenceRule rule{"concat", 3, {}};
       if (ends) rule.end_token = 2;
       std::vector<std::pair<std::uint64_t, std::uint64_t>> all;  // document, token of it
-      const order::Permutation order(hash(10, 7, 3), lengths.size());
+      const order::Permutation order(hash(11, 7, 3), lengths.size());
       for (std::uint64_t i = 0; i < lengths.size(); ++i) {
         const std::uint64_t document = order(i);
         const std::uint64_t tokens = lengths[document] + (ends && lengths[document] > 0 ? 1 : 0);
