@@ -22,6 +22,7 @@ using batch::ElementType;
 // So many bytes of sequences are put together at a time, so that what is read of a file for them is
 // read in the order in which it lies.
 constexpr Bytes kTogether = Bytes{32} << 20;
+constexpr std::size_t kPiecesTogether = std::size_t{1} << 18;
 // How many documents a drive is told of before they are read.
 constexpr std::size_t kAhead = 64;
 constexpr Bytes kNear = 128 << 10;
@@ -94,9 +95,13 @@ class SequenceWriter {
     SequencePlan plan([this](std::uint64_t document) { return tokens_of(document); },
                       documents_.samples(), documents_.version(), rule_, shape_.length);
     std::vector<DocumentPiece> pieces;
+    std::size_t of_all = 0;
     while (plan.next(pieces)) {
       sequences_.push_back(pieces);
-      if (sequences_.size() * row_bytes() >= kTogether) put_together(writer);
+      of_all += pieces.size();
+      if (sequences_.size() * row_bytes() < kTogether && of_all < kPiecesTogether) continue;
+      put_together(writer);
+      of_all = 0;
     }
     put_together(writer);
     close_file();

@@ -3,6 +3,7 @@
 
 #include "runtime/sources/index_file.h"
 #include "runtime/sources/pack.h"
+#include "runtime/sources/sequence_record.h"
 #include "tests/fuzz/corpus.h"
 #include "tests/runtime/sources/arrow_bytes.h"
 #include "tests/runtime/sources/dataset_files.h"
@@ -15,6 +16,8 @@ extern "C" Fuzzer fuzz_tar, fuzz_tfrecord, fuzz_npy, fuzz_packed, fuzz_index, fu
     fuzz_megatron;
 
 namespace {
+
+using namespace std::literals;
 
 void write_corpus(std::string_view name, const std::vector<std::string>& inputs) {
   const auto folder = source_dir() / "tests/fuzz" / name / "corpus";
@@ -74,7 +77,17 @@ void write_corpora() {
   pictures.write("b/1.jpg", "22");
   shards.write("s.tar", tar + tar_member("b.jpg", "2") + tar_end());
   rows.write("r.npy", npy("<i2", "(3, 2)", "abcdabcdabcd"));
-  write_corpus("index", {index_bytes(pictures), index_bytes(shards), index_bytes(rows)});
+  Folder sequences;
+  sources::PackWriter sequence_writer({sequences.path(), "x", 1 << 20, "bfseq"},
+                                      sources::stored_sequence({4, true, false}),
+                                      {"about", "rule"});
+  const std::int32_t lengths[] = {1, 2};
+  const std::span<const std::byte> sequence[] = {std::as_bytes(std::span(lengths)),
+                                                 sources::as_bytes("aabbcc\0\0"sv)};
+  sequence_writer.add(sequence);
+  sequence_writer.close();
+  write_corpus("index", {index_bytes(pictures), index_bytes(shards), index_bytes(rows),
+                         index_bytes(sequences)});
 }
 
 }  // namespace
