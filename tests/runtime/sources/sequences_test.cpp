@@ -13,6 +13,7 @@
 #include "runtime/sources/packed.h"
 #include "runtime/sources/record.h"
 #include "runtime/sources/sequence_record.h"
+#include "tests/runtime/sources/arrow_bytes.h"
 #include "tests/runtime/sources/megatron_bytes.h"
 
 namespace batchflow::test::sequences_test {
@@ -310,6 +311,20 @@ TEST_CASE("documents of files become sequences with each token once") {
     CHECK(whole->version() != end_to_end->version());
     CHECK(has_note(*whole, "empty documents are skipped"));
   }
+}
+
+TEST_CASE("lists of tables are documents, and text is none") {
+  Folder data, indices;
+  data.write("a.arrow", from_base64(kArrowLists));
+  const auto index = sources::open_index(packed(data, indices, "", 4));
+  REQUIRE(index->samples() == 1);
+  const Numbers tokens = fields_of(*index, 0)["tokens"];
+  CHECK((tokens == Numbers{1, 2, 3, 4} || tokens == Numbers{4, 5, 6, 1}));
+  data.write("a.arrow", from_base64(kArrowFile));
+  auto options = packed(data, indices, "concat", 4);
+  options.column = "caption";
+  CHECK(error_of(options).find("'caption' holds bytes or text; turn it into tokens") !=
+        std::string::npos);
 }
 
 TEST_CASE("sequences are made once, and anew where documents change") {
