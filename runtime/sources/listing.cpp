@@ -3,16 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "runtime/sources/file_walk.h"
 
 namespace batchflow::sources {
 namespace {
 
-// What is .bin beside it is of Megatron-LM then; else it may be anything.
-bool has_megatron_index(const Listing& listing) {
+// Whether there are NAME.idx and NAME.bin. Files with either ending alone may be anything.
+bool has_megatron_files(const Listing& listing) {
+  constexpr std::string_view kIndex = ".idx", kTokens = ".bin";
+  std::unordered_set<std::string_view> tokens;
   for (std::size_t file = 0; file < listing.files.size(); ++file)
-    if (listing.path(file).ends_with(".idx")) return true;
+    if (const auto path = listing.path(file); path.ends_with(kTokens))
+      tokens.insert(path.substr(0, path.size() - kTokens.size()));
+  for (std::size_t file = 0; file < listing.files.size() && !tokens.empty(); ++file)
+    if (const auto path = listing.path(file);
+        path.ends_with(kIndex) && tokens.contains(path.substr(0, path.size() - kIndex.size())))
+      return true;
   return false;
 }
 
@@ -27,14 +35,14 @@ bool holds_documents(const SourceFormat& format) {
 const SourceFormat& guess_format(const IndexBuilder& builder, const Listing& listing, bool& all) {
   const auto& table = source_format_table();
   std::vector<Bytes> bytes(table.size());
-  const bool has_index = has_megatron_index(listing);
+  const bool has_megatron = has_megatron_files(listing);
   Bytes zipped = 0;
   for (std::size_t file = 0; file < listing.files.size(); ++file) {
     const std::string_view path = listing.path(file);
     if (path.ends_with(".tar.gz") || path.ends_with(".tgz")) zipped += listing.files[file].bytes;
     for (std::size_t i = 0; i < table.size(); ++i)
       // The 1 is added so that empty files count, too.
-      if (table[i].takes && (has_index || !path.ends_with(".bin")) && table[i].takes(path))
+      if (table[i].takes && (has_megatron || table[i].name != "megatron") && table[i].takes(path))
         bytes[i] += listing.files[file].bytes + 1;
   }
   const auto most = std::max_element(bytes.begin(), bytes.end());

@@ -96,7 +96,7 @@ bool is_sequences(std::string_view path) {
   return ends_with(path, {".bfseq"});
 }
 
-// A .bin alone may hold anything: guess_format() wants an .idx beside it.
+// Either alone may hold anything: guess_format() wants both.
 bool is_megatron(std::string_view path) {
   return ends_with(path, {".bin", ".idx"});
 }

@@ -390,6 +390,8 @@ TEST_CASE("a .bin without an .idx is what it was before") {
   Folder data;
   data.write("a.bin", "any");
   CHECK(sources::open_index(source(data.path()))->kind() == sources::RecordKind::whole);
+  data.write("b.idx", "of another program");
+  CHECK(sources::open_index(source(data.path()))->samples() == 2);
 }
 
 }  // namespace batchflow::test::sequences_test
