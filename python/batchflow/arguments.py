@@ -123,6 +123,7 @@ class Arguments:
     brought: Optional[ServedDataset]  # where the dataset is one of the script's own
     generator: Optional[Generator] = None  # where it decides the order
     say_stalls: bool = True
+    ideal: bool = False
     mixing: Optional[Mixing] = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -385,6 +386,11 @@ def _seconds(name: str, value: Any, most: float) -> float:
     return float(value)
 
 
+def _allows_ideal(ideal: Optional[bool]) -> bool:
+    """Whether `batchflowctl doctor --ideal` may have batches given again."""
+    return os.environ.get("BATCHFLOW_IDEAL", "0") not in ("", "0") if ideal is None else bool(ideal)
+
+
 def say_what_has_no_meaning(given: dict[str, Any]) -> None:
     prepared = "has no meaning here: the service's workers prepare for all jobs"
     for name, default, why in (
@@ -512,6 +518,7 @@ def read(given: dict[str, Any], brought: Optional[ServedDataset] = None) -> Argu
         brought=brought,
         generator=generator,
         say_stalls=bool(given["say_stalls"]),
+        ideal=_allows_ideal(given["ideal"]),
         mixing=given["mixing"])
     arguments.ranks()  # what is wrong is an error now, and not at the first batch
     if not arguments.is_split_over_ranks and not (brought and brought.is_listed):

@@ -61,6 +61,7 @@ class Batch(tuple[Any, ...]):
     last_of_epoch: bool = False
     copied: bool = False
     repeats: int = 0
+    again: int = 0  # how many times it was given before (ideal=True); only the first time counts
     _handle: Optional[int] = None  # by which the library knows its memory
     _about: Callable[[str], Any] = staticmethod(lambda name: None)
 

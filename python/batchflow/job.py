@@ -118,7 +118,9 @@ class Job:
             return None
         self.left_early = not raw.last_of_epoch
         batch = self._maker.make(raw)
-        if self._receipts is not None:
+        if raw.again:  # only the first time counts
+            batch.__dict__["again"] = raw.again
+        elif self._receipts is not None:
             self._receipts.add(self.session, batch, raw)
         labels = None if self._arguments.folder is None else self._arguments.folder.labels
         return batch if labels is None else self._relabelled(batch, labels)
@@ -194,6 +196,7 @@ def _options(given: args.Arguments, name: Optional[str], state: states.State, ep
     # PyTorch's timeout is for batches. To join may take as long as to index a dataset.
     options.timeout_s = max(given.timeout_s, args.DEFAULT_TIMEOUT_S)
     options.copy = given.copy
+    options.ideal = given.ideal
     if state:
         options.state = states.text(state).encode()
     return options

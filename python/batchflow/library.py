@@ -50,7 +50,7 @@ class Options(Structure):
                 ("exemplars_count", c_size_t), ("runs", c_int), ("latency_target_s", c_double),
                 ("sources", POINTER(c_char_p)), ("source_weights", POINTER(c_double)),
                 ("sources_count", c_size_t), ("sources_in_order", c_int),
-                ("weights_change", c_int)]
+                ("weights_change", c_int), ("ideal", c_int)]
 
 
 class Field(Structure):
@@ -67,7 +67,7 @@ class RawBatch(Structure):
                 ("epoch", c_uint32), ("last_of_epoch", c_int), ("samples", c_uint32),
                 ("fillers", c_uint32), ("rehearsed", c_uint32), ("repeats", c_uint32),
                 ("copied", c_int), ("fields", c_uint32), ("arrays", POINTER(Array)),
-                ("keys", c_void_p), ("wanted", c_void_p), ("marks", c_void_p)]
+                ("keys", c_void_p), ("wanted", c_void_p), ("marks", c_void_p), ("again", c_uint32)]
     address: int  # its own
 
 
@@ -86,7 +86,7 @@ class SamplesSum(Structure):
 class Times(Structure):
     _fields_ = [("struct_size", c_size_t), ("wait_s", c_double), ("between_s", c_double),
                 ("batches", c_uint64), ("samples", c_uint64), ("copied", c_uint64),
-                ("reconnects", c_uint64), ("replaced", c_uint64)]
+                ("reconnects", c_uint64), ("replaced", c_uint64), ("again", c_uint64)]
 
 
 class RawMixture(Structure):

@@ -73,7 +73,7 @@ class DataLoader(Attributes, Generic[_Given]):
                  packing_seed: Optional[int] = None, end_token: Optional[int] = None,
                  receipts: Any = None, local: bool = False, say_stalls: bool = True,
                  mixing: Any = None, mixture: Optional[Mapping[str, float]] = None,
-                 weights_change: bool = False, **aliases: Any):
+                 weights_change: bool = False, ideal: Optional[bool] = None, **aliases: Any):
         given = {name: value for name, value in locals().items()
                  if name not in ("self", "aliases", "__class__")}
         args.take_aliases(given, aliases)
@@ -380,7 +380,8 @@ class DataLoader(Attributes, Generic[_Given]):
     @alone
     def times(self) -> dict[str, float]:
         """wait_s (waiting for batches), between_s (the loop's own time), batches, samples, copied,
-        reconnects, replaced (samples that stood for corrupt ones)."""
+        reconnects, replaced (samples that stood for corrupt ones), again (batches that were given
+        again, which count in none of the others)."""
         return self._opened().session.times()
 
     @property

@@ -37,7 +37,7 @@ _OF_TORCH = {
 _WITHOUT_EFFECT = {
     "service": None, "job_name": None, "corrupt_ratio_max": None, "node_local": False,
     "latency_target": 0, "snapshot_every_n_steps": None, "cache_limit": None,
-    "target_workers": "auto", "copy": False}
+    "target_workers": "auto", "copy": False, "ideal": False}
 
 # Without these the loop would get other samples than were asked for.
 _REFUSED = {

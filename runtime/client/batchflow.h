@@ -178,6 +178,9 @@ typedef struct bf_loader_options {
   int sources_in_order; /* 1: each source comes in its own order; 0: each pass of it is shuffled */
   int weights_change;   /* 1: bf_loader_set_weights may be called; then no other job shares its
                            prepared blocks */
+  /* 1: 'batchflowctl doctor --ideal' may have the loader give a batch again, for some seconds, to
+   * see how fast the program is when it never waits. The program trains on that batch each time. */
+  int ideal;
 } bf_loader_options;
 #define BF_LOADER_OPTIONS_INIT BF_INIT(bf_loader_options)
 enum { BF_EXEMPLARS_MOST = 65536, BF_SOURCES_MOST = 4096 };
@@ -211,6 +214,9 @@ typedef struct bf_batch {
   const uint64_t* keys;
   const uint64_t* wanted;
   const uint8_t* marks;
+  /* How many times the loader has given this batch before; see bf_loader_options.ideal. Only the
+   * first time (0) counts in states, receipts and times. */
+  uint32_t again;
 } bf_batch;
 #define BF_BATCH_INIT BF_INIT(bf_batch)
 
@@ -237,6 +243,7 @@ typedef struct bf_loader_times { /* of this loader so far */
   uint64_t copied;
   uint64_t reconnects;
   uint64_t replaced; /* samples that stood for corrupt ones */
+  uint64_t again;    /* batches that were given again, which count in none of the others */
 } bf_loader_times;
 #define BF_LOADER_TIMES_INIT BF_INIT(bf_loader_times)
 

@@ -39,6 +39,15 @@ Table& table() {
 
 }  // namespace
 
+KeptSlot::~KeptSlot() {
+  if (generation_ != process_generation()) return;
+  if (in_place_) {
+    link_->released_in_place(step_);
+  } else {
+    link_->released_copied(step_);
+  }
+}
+
 AlignedBytes make_aligned(Bytes bytes) {
   if (BF_FAILPOINT("client.memory")) throw std::bad_alloc();
   return AlignedBytes(static_cast<std::byte*>(::operator new[](bytes, AlignedDelete::kAlignment)));
@@ -67,7 +76,7 @@ void release(std::uint64_t handle) {
     all.batches.erase(found);
     of_parent = handle <= all.of_parent;
   }
-  if (batch->slab && !of_parent) batch->link->released_in_place(batch->step);
+  if (batch->slab && !batch->kept && !of_parent) batch->link->released_in_place(batch->step);
 }
 
 std::string pin(std::uint64_t handle, int device) {

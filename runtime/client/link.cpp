@@ -101,6 +101,11 @@ void Link::unmapped(std::uint64_t slab) {
   send(records);
 }
 
+void Link::ideal(std::uint64_t steps, std::uint64_t compute_ns) {
+  const protocol::JobRecord records[] = {{protocol::JobRecordKind::ideal, 0, steps, compute_ns, 0}};
+  send(records);
+}
+
 bool Link::report(std::span<const engine::Score> scores) {
   const std::lock_guard lock(mutex_);
   protocol::write_scores(scores, scratch_);

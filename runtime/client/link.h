@@ -36,6 +36,8 @@ class Link {
   void released_in_place(std::uint64_t step);
   void released_copied(std::uint64_t step);
   void unmapped(std::uint64_t slab);
+  // So many steps in which batches were given again took so long.
+  void ideal(std::uint64_t steps, std::uint64_t compute_ns);
   // False: there is no room yet, since the service has not read earlier records.
   bool report(std::span<const engine::Score> scores);
   // The same for a part of a buffer; see write_exemplars.

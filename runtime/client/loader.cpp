@@ -88,6 +88,7 @@ void Loader::describe_fields() {
 
 Loader::~Loader() {
   sleeps_on_ = nullptr;
+  if (!is_of_parent()) ideal_.end();
   if (is_of_parent() || !session_ || session_->link()->is_lost()) return;
   begin_call(Clock::now());
   session_->link()->send_pending();
@@ -100,6 +101,7 @@ void Loader::adopt(std::unique_ptr<Session> session) {
   owed_to_ = 0;
   admission_ = session_->admission();
   next_step_ = admission_.first_step;
+  ideal_.forget_announced();
   is_given_ = false;
   sleeps_on_ = &session_->link()->rings().to_job().writer->wakes;
   // The service draws a weighted epoch when the job requests batches, so scores must come first.
@@ -121,7 +123,7 @@ bf_status Loader::request_first_batches(Clock::time_point deadline) {
 void Loader::begin_call(Clock::time_point now) {
   if (returned_at_ == Clock::time_point{}) return;
   const auto between = now - returned_at_;
-  between_ += between;
+  if (!ideal_.is_again()) between_ += between;
   if (!is_given_) return;
   is_given_ = false;
   session_->link()->consumed(given_step_, nanoseconds(between), nanoseconds(waited_));
@@ -154,9 +156,13 @@ bf_status Loader::next(bf_batch& batch, Clock::duration most, bool comes_back) {
   if (ended_ != BF_OK) return fail(ended_, ended_because_);
   const auto begin = Clock::now();
   begin_call(begin);
+  if (ideal_.is_on()) {
+    if (const bf_status status = give_again(begin, batch); status != BF_TIMEOUT) return status;
+  }
   waits_since_ = begin;
   const bf_status status = next_before(begin, most, comes_back, batch);
   returned_at_ = Clock::now();
+  ideal_.returned(returned_at_);
   waited_ += returned_at_ - begin;
   wait_ += returned_at_ - begin;
   return status;
@@ -221,8 +227,10 @@ bool Loader::read_record() {
       lost(problem.empty() ? "its ring is damaged" : problem);
       return false;
     }
+    if (record_.kind == protocol::ServiceRecordKind::ideal) ideal_.announce(record_.ideal.steps);
     has_record_ = record_.kind != protocol::ServiceRecordKind::epoch_ended &&
-                  record_.kind != protocol::ServiceRecordKind::mixture;
+                  record_.kind != protocol::ServiceRecordKind::mixture &&
+                  record_.kind != protocol::ServiceRecordKind::ideal;
     reader.free_read();
     if (record_.kind == protocol::ServiceRecordKind::mixture && !take_change()) return false;
   }
@@ -308,18 +316,47 @@ bf_status Loader::give(bf_batch& batch) {
   // batches gets copies, and never waits for itself.
   const std::shared_ptr<Link>& link = session_->link();
   batch.copied = copies_ || link->held_in_place() + 1 >= admission_.credits;
-  std::unique_ptr<HeldBatch> held =
-      batch.copied
-          ? batch_copied(layout, memory.data() + record.offset,
-                         batch::BlockLayout(admission_.spec, record.samples), record, batch)
-          : batch_in_place(layout, std::move(slab), record, batch);
+  std::unique_ptr<HeldBatch> held = show(slab, record, batch);
   held->link = link;
   held->step = record.step;
-  return given(batch, std::move(held));
+  if (!ideal_.is_announced()) return given(batch, std::move(held));
+  const auto slot = std::make_shared<const KeptSlot>(link, record.step, batch.copied == 0);
+  if (!batch.copied) held->kept = slot;  // copies need the slot no more than copies of others do
+  const bf_status status = given(batch, std::move(held), true);
+  if (status == BF_OK) ideal_.begin(std::move(slab), slot, record, batch);
+  return status;
+}
+
+std::unique_ptr<HeldBatch> Loader::show(const std::shared_ptr<const Slab>& slab,
+                                        const protocol::BatchRecord& record, bf_batch& batch) {
+  const batch::BlockLayout& layout = layout_of(record.slot_samples);
+  if (batch.copied == 0) return batch_in_place(layout, slab, record, batch);
+  return batch_copied(layout, slab->mapping.memory().data() + record.offset,
+                      batch::BlockLayout(admission_.spec, record.samples), record, batch);
+}
+
+bf_status Loader::give_again(Clock::time_point now, bf_batch& batch) {
+  if (interrupted_.load() != 0) return interrupted_now();
+  const bool is_over = ideal_.are_all_given();
+  if (is_over) ideal_.report(now);
+  // A service that has dropped the rank may use the batch's memory for others.
+  if (is_over || (session_ && session_->is_revoked())) {
+    ideal_.end();
+    return BF_TIMEOUT;
+  }
+  batch = ideal_.first();
+  std::unique_ptr<HeldBatch> held = show(ideal_.slab(), ideal_.record(), batch);
+  if (!batch.copied) held->kept = ideal_.slot();
+  batch.handle = hold(std::move(held));
+  batch.again = ideal_.count();
+  ++again_;
+  returned_at_ = Clock::now();
+  ideal_.returned(returned_at_);
+  return BF_OK;
 }
 
 // Once the batch is counted as given, nothing may fail any more.
-bf_status Loader::given(bf_batch& batch, std::unique_ptr<HeldBatch> held) {
+bf_status Loader::given(bf_batch& batch, std::unique_ptr<HeldBatch> held, bool slot_is_kept) {
   const protocol::BatchRecord& record = record_.batch;
   const std::shared_ptr<Link> link = held->link;
   if (!batch.copied) link->hold_in_place();
@@ -333,7 +370,7 @@ bf_status Loader::given(bf_batch& batch, std::unique_ptr<HeldBatch> held) {
                                         problem));
   }
   has_record_ = false;
-  if (batch.copied) link->released_copied(record.step);
+  if (batch.copied && !slot_is_kept) link->released_copied(record.step);
   is_given_ = true;
   given_step_ = record.step;
   next_step_ = record.step + 1;
@@ -645,6 +682,7 @@ void Loader::times(bf_loader_times& out) const {
   out.copied = copied_;
   out.reconnects = reconnects_;
   out.replaced = replaced_;
+  out.again = again_;
 }
 
 }  // namespace batchflow::client

@@ -19,6 +19,7 @@
 
 #include "runtime/client/absence.h"
 #include "runtime/client/batchflow.h"
+#include "runtime/client/ideal_steps.h"
 #include "runtime/client/job_reports.h"
 #include "runtime/client/session.h"
 #include "runtime/client/track.h"
@@ -64,7 +65,11 @@ class Loader {
   bool take_change();
   void wait_for_record(Clock::time_point until);
   bf_status give(bf_batch& batch);
-  bf_status given(bf_batch& batch, std::unique_ptr<HeldBatch> held);
+  bf_status given(bf_batch& batch, std::unique_ptr<HeldBatch> held, bool slot_is_kept = false);
+  // BF_TIMEOUT: no batch is to be given again.
+  bf_status give_again(Clock::time_point now, bf_batch& batch);
+  std::unique_ptr<HeldBatch> show(const std::shared_ptr<const Slab>& slab,
+                                  const protocol::BatchRecord& record, bf_batch& batch);
   const batch::BlockLayout& layout_of(std::uint32_t samples);
   std::string slab_problem(const Slab* slab) const;
   void begin_call(Clock::time_point now);
@@ -135,6 +140,8 @@ class Loader {
   std::uint64_t copied_ = 0;
   std::uint64_t reconnects_ = 0;
   std::uint64_t replaced_ = 0;
+  std::uint64_t again_ = 0;
+  IdealSteps ideal_;
   std::string state_;
   JobReports reports_;
   // Other weights that were asked for, until the service says from which draw on they count.

@@ -149,6 +149,7 @@ protocol::JoinRequest request_of(const bf_loader_options& options) {
   request.latency_target_s = options.latency_target_s;
   request.state = text_of(options.state);
   request.follows_choices = true;
+  request.allows_ideal = options.ideal != 0;
   if (options.has_corrupt_ratio_max != 0) request.corrupt_ratio_max = options.corrupt_ratio_max;
   return request;
 }

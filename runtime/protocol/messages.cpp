@@ -254,7 +254,8 @@ std::string encode(const JoinRequest& request) {
                {"ticket", request.ticket},
                {"steps_given", request.steps_given},
                {"pipeline_hash", request.pipeline_hash},
-               {"follows_choices", request.follows_choices}};
+               {"follows_choices", request.follows_choices},
+               {"allows_ideal", request.allows_ideal}};
   add(request.order_options, message);
   if (!request.exemplars.empty()) {
     Json& exemplars = message["exemplars"] = Json::array();
@@ -366,6 +367,7 @@ std::optional<JoinRequest> decode_join(std::string_view frame, std::string& prob
     request.order = order_of(fields);
     request.order_options = order_options_of(fields);
     fields.flag("follows_choices", request.follows_choices);
+    fields.flag("allows_ideal", request.allows_ideal);
     request.exemplars = exemplars_of(fields.find("exemplars"));
     if (fields.find("shuffle_seed") != nullptr)
       fields.number("shuffle_seed", request.shuffle_seed.emplace());

@@ -90,6 +90,8 @@ struct JoinRequest {
   // The client can follow an order of which a policy chooses the samples.
   bool follows_choices = false;
   std::optional<double> corrupt_ratio_max;  // of the dataset's samples; none: the service's limit
+  // The user allows that the job is given batches again, to see how fast it is without waits.
+  bool allows_ideal = false;
 };
 
 struct JoinAnswer {

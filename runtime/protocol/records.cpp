@@ -156,6 +156,11 @@ bool read_service_record(std::span<const std::byte> record, ServiceMessage& out,
     case ServiceRecordKind::mixture:
       if (read_mixture(record, out.change)) return true;
       break;
+    case ServiceRecordKind::ideal:
+      if (take(record, out.ideal) && record.empty() && out.ideal.steps > 0 &&
+          out.ideal.steps <= kIdealStepsMost)
+        return true;
+      break;
   }
   problem = fmt::format("a record of kind {} and the wrong size", static_cast<unsigned>(out.kind));
   return false;
@@ -174,8 +179,9 @@ bool read_job_record(std::span<const std::byte> record, JobMessage& out, std::st
   } else if (kind == static_cast<std::uint32_t>(JobRecordKind::mixture)) {
     out.record.kind = JobRecordKind::mixture;
     if (read_mixture(record, out.change)) return true;
-  } else if (kind >= static_cast<std::uint32_t>(JobRecordKind::wanted) &&
-             kind <= static_cast<std::uint32_t>(JobRecordKind::unmapped) &&
+  } else if (((kind >= static_cast<std::uint32_t>(JobRecordKind::wanted) &&
+               kind <= static_cast<std::uint32_t>(JobRecordKind::unmapped)) ||
+              kind == static_cast<std::uint32_t>(JobRecordKind::ideal)) &&
              take(record, out.record) && record.empty()) {
     return true;
   }

@@ -5,6 +5,9 @@
 // one more. A batch is released when it is no longer read, which may be before it is consumed. When
 // the service has said that a slab is gone, and the last batch in it was released, the job writes
 // `unmapped`. Until then the slab counts as the service's memory.
+//
+// `ideal` goes only to ranks of a job that allows it (JoinRequest), before the batch that it is
+// about: the rank is given that batch so many times more. It answers with an `ideal` of its own.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +32,8 @@ enum class ServiceRecordKind : std::uint32_t {
   epoch_ended = 2,
   refused = 3,
   finished = 4,
-  mixture = 5
+  mixture = 5,
+  ideal = 6
 };
 
 struct SliceRecord {
@@ -92,6 +96,14 @@ struct MixtureRecord {
   std::uint32_t reserved = 0;
 };
 
+// The loader gives the batch that follows `steps` times more.
+inline constexpr std::uint64_t kIdealStepsMost = 1'000'000;
+struct IdealRecord {
+  ServiceRecordKind kind = ServiceRecordKind::ideal;
+  std::uint32_t reserved = 0;
+  std::uint64_t steps = 0;
+};
+
 // ------------------------------------------------------------------------------ from the job ----
 
 enum class JobRecordKind : std::uint32_t {
@@ -101,14 +113,16 @@ enum class JobRecordKind : std::uint32_t {
   scores = 4,
   unmapped = 5,
   exemplars = 6,
-  mixture = 7
+  mixture = 7,
+  ideal = 8
 };
 
 struct JobRecord {
   JobRecordKind kind = JobRecordKind::wanted;
   std::uint32_t credits = 0;     // wanted
-  std::uint64_t step = 0;        // consumed, released; unmapped: the slab
-  std::uint64_t compute_ns = 0;  // consumed: the job's time with the batch, without waiting
+  std::uint64_t step = 0;        // consumed, released; unmapped: the slab; ideal: steps
+  std::uint64_t compute_ns = 0;  // consumed: the job's time with the batch, without waiting;
+                                 // ideal: with these steps together
   std::uint64_t wait_ns = 0;     // consumed: how long the job waited for it
 };
 
@@ -152,6 +166,7 @@ struct ServiceMessage {
   }
   EpochEndedRecord epoch_ended;
   order::MixtureChange change;
+  IdealRecord ideal;
 };
 // False, with the reason in `problem`, for bytes that are no record. `out` keeps its memory.
 bool read_service_record(std::span<const std::byte> record, ServiceMessage& out,

@@ -13,6 +13,7 @@
 #include "nlohmann/json.hpp"
 #include "policies/registry.h"
 #include "runtime/protocol/frame.h"
+#include "runtime/protocol/records.h"
 #include "runtime/service/control/engine_changes.h"
 #include "runtime/service/control/node_config.h"
 
@@ -214,6 +215,23 @@ std::string job_kill(const Question& asked) {
   return done();
 }
 
+// Its own user may ask for it, too: the script of that user has allowed it.
+std::string job_ideal(const Question& asked) {
+  const std::string job = asked.text("job");
+  const std::uint64_t steps = asked.arguments.value("steps", std::uint64_t{0});
+  if (steps == 0 || steps > protocol::kIdealStepsMost)
+    throw ConfigError(fmt::format("{} steps; write 1 to {}", steps, protocol::kIdealStepsMost));
+  const bool is_owner = asked.user == geteuid() || asked.user == 0;
+  const std::string problem =
+      asked.service.jobs.ask_ideal(job, is_owner ? std::nullopt : std::optional(asked.user), steps);
+  if (!problem.empty()) throw ConfigError(problem);
+  asked.say(
+      fmt::format("user {} has job {} give its next batch {} times more, to see how fast it "
+                  "is without waits",
+                  user_name(asked.user), job, steps));
+  return done();
+}
+
 std::string drain(const Question& asked) {
   asked.say(fmt::format("user {} asked for a drain", user_name(asked.user)));
   asked.service.drain();
@@ -370,6 +388,7 @@ const std::map<std::string, Handler, std::less<>> kHandlers = {
     {"policy_reset", {true, policy_reset}},
     {"policy_plugins", {true, policy_plugins}},
     {"job_kill", {true, job_kill}},
+    {"job_ideal", {false, job_ideal}},
     {"drain", {true, drain}},
     {"reload", {true, reload}},
     {"quota_list", {false, quota_list}},

@@ -31,6 +31,11 @@ std::uint64_t ServedJob::epoch_samples() const {
   return draws > 0 ? draws : dataset->index->samples();
 }
 
+bool ServedJob::allows_ideal() const {
+  return std::all_of(ranks.begin(), ranks.end(),
+                     [](const RankEnd* end) { return end && end->request.allows_ideal; });
+}
+
 bool ServedJob::has_had_all() const {
   return (request.epochs > 0 && position->epoch() >= request.epochs) ||
          (request.steps > 0 && request.steps_given >= request.steps);

@@ -24,6 +24,7 @@
 #include "runtime/service/backend/slot_memory.h"
 #include "runtime/service/backend/stalls.h"
 #include "runtime/service/datasets/datasets.h"
+#include "runtime/service/jobs/ideal_steps.h"
 #include "runtime/service/jobs/job_status.h"
 #include "runtime/service/jobs/peer.h"
 
@@ -108,11 +109,14 @@ struct ServedJob {
   Bytes batch_bytes = 0;           // of all batches its ranks may hold at once
   std::uint64_t corrupt_most = 0;  // samples
   JobStatus sums;
+  IdealSteps ideal;
 
   // All ranks want no more.
   bool has_left() const;
   std::uint64_t steps_per_epoch() const;
   std::uint64_t epoch_samples() const;
+  // All its ranks do.
+  bool allows_ideal() const;
   // It comes back from a checkpoint at its end, or lost its service there.
   bool has_had_all() const;
   // As the engine hears of it, but for its ranks, credits, weight and position.

@@ -26,6 +26,8 @@ JobStatus status_of(const ServedJob& job, const StallBook& stalls, std::uint32_t
   one.world_size = job.request.world_size;
   one.running = job.running;
   one.left = job.has_left();
+  one.ideal = job.ideal.status();
+  one.ideal.are_allowed = job.allows_ideal();
   one.batch_bytes = job.batch_bytes;
   if (!one.running) one.waits_to_begin = now - job.since;
   one.waits_for = stalls.stage(job.pipeline->id);

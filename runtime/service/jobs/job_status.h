@@ -11,6 +11,7 @@
 #include "core/base/types.h"
 #include "runtime/protocol/messages.h"
 #include "runtime/service/backend/stalls.h"
+#include "runtime/service/jobs/ideal_steps.h"
 
 namespace batchflow::service {
 
@@ -61,7 +62,8 @@ struct JobStatus {
   std::uint64_t steps_to_go = 0;  // of a rank; 0: not known
   PipelineId pipeline_id;
   Digest pipeline_hash = 0;
-  std::uint64_t consumed = 0;     // batches, of all ranks
+  std::uint64_t consumed = 0;  // batches, of all ranks
+  IdealSteps::Status ideal;
   double compute_squares_s2 = 0;  // the squares of the times in `computed`, added up
 };
 

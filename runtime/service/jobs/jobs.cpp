@@ -313,6 +313,28 @@ void Jobs::finish_if_left(ServedJob& job) {
   }
 }
 
+std::string Jobs::ask_ideal(std::string_view name, std::optional<uid_t> user, std::uint64_t steps) {
+  ServedJob* found = nullptr;
+  for (const auto& job : jobs_.all()) {
+    if (job->name != name || (user && job->user != *user)) continue;
+    if (found)
+      return fmt::format("several jobs are called '{}'; give them names of their own", name);
+    found = job.get();
+  }
+  if (!found) return fmt::format("no job is called '{}'; see batchflowctl jobs", name);
+  if (!found->allows_ideal())
+    return fmt::format(
+        "job '{}' does not allow it: it would train on one batch {} times more; allow that in its "
+        "script, on a run that you can throw away: DataLoader(..., ideal=True), or "
+        "BATCHFLOW_IDEAL=1 in its environment",
+        name, steps);
+  if (!found->running || found->over) return fmt::format("job '{}' does not run now", name);
+  if (found->ideal.are_on())
+    return fmt::format("job '{}' is asked for this already; ask again when it is over", name);
+  found->ideal.ask(steps);
+  return {};
+}
+
 std::size_t Jobs::kill(std::string_view name) {
   std::size_t ended = 0;
   for (const auto& job : jobs_.all()) {

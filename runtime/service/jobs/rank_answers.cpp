@@ -15,6 +15,13 @@ namespace {
 // is read.
 constexpr std::size_t kRecordsPerRead = 64;
 
+// No step computes for longer than a year.
+Duration bounded(std::uint64_t nanoseconds) {
+  return std::min(
+      Duration(static_cast<std::int64_t>(std::min<std::uint64_t>(nanoseconds, INT64_MAX))),
+      engine::kDurationMost);
+}
+
 }  // namespace
 
 bool RankAnswers::read(RankEnd& end) {
@@ -105,12 +112,6 @@ bool RankAnswers::take(RankEnd& end, std::span<const std::byte> bytes) {
       end.end_if_far_enough();
       if (end.consumed - end.first_step == job.steps_left)
         writer_.finish(end, protocol::ServiceRecordKind::finished);
-      // No step computes for longer than a year.
-      const auto bounded = [](std::uint64_t nanoseconds) {
-        return std::min(
-            Duration(static_cast<std::int64_t>(std::min<std::uint64_t>(nanoseconds, INT64_MAX))),
-            engine::kDurationMost);
-      };
       const Duration waited = bounded(record.wait_ns);
       waits_.consumed(end, waited, bounded(record.compute_ns));
       job.sums.steps = std::max(job.sums.steps, end.consumed);
@@ -119,6 +120,8 @@ bool RankAnswers::take(RankEnd& end, std::span<const std::byte> bytes) {
             engine::BatchConsumed{job.id, end.rank, record.step, bounded(record.compute_ns)});
       return true;
     }
+    case protocol::JobRecordKind::ideal:
+      return job.ideal.done(end.rank, record.step, bounded(record.compute_ns));
     case protocol::JobRecordKind::unmapped:
       if (end.slabs_gone.erase(record.step) + end.slabs.erase(record.step) == 0) return false;
       if (backend_) backend_->retry_waiting();

@@ -212,7 +212,21 @@ void StepWriter::write_steps(ServedJob& job) {
   }
 }
 
+// The batch that ends an epoch is given once: a loop ends with it.
+void StepWriter::write_ideal(ServedJob& job, const TrainingStep& step) {
+  if (job.ideal.waiting() == 0 || step.parts.front().record.last_of_epoch != 0) return;
+  const bool fits = std::all_of(job.ranks.begin(), job.ranks.end(), [](RankEnd* end) {
+    return end && has_room_for(*end, end->unwritten + 2 * (sizeof(protocol::IdealRecord) + 8));
+  });
+  if (!fits) return;
+  protocol::IdealRecord record;
+  record.steps = job.ideal.waiting();
+  for (RankEnd* end : job.ranks) write(*end, protocol::bytes_of(record));
+  job.ideal.begun(job.ranks.size());
+}
+
 void StepWriter::write_step(ServedJob& job, TrainingStep& step) {
+  write_ideal(job, step);
   slices_.clear();
   indices_.clear();
   std::uint32_t at = 0;

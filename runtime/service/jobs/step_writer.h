@@ -40,6 +40,8 @@ class StepWriter {
   void write_steps(ServedJob& job);
   void write_step(ServedJob& job, TrainingStep& step);
   bool write_changes(RankEnd& end);
+  // Tells all ranks that the batch which follows is to be given again, or none of them.
+  void write_ideal(ServedJob& job, const TrainingStep& step);
   static std::vector<std::uint64_t> chosen_indices(ServedJob& job, const engine::Deliver& command);
   void encode_indices(std::vector<std::uint64_t>& indices);
 

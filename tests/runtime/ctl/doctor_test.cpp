@@ -2,6 +2,7 @@
 #include "runtime/ctl/reasons.h"
 
 #include "doctest/doctest.h"
+#include "runtime/ctl/ideal.h"
 
 namespace batchflow::test::doctor_test {
 using ctl::Diagnosis;
@@ -54,6 +55,32 @@ TEST_CASE("a job that only waits is not said to be given nothing") {
   const Diagnosis waiting = judged({{"storage", 20.0}});
   CHECK(has(waiting.facts, "it takes 100 samples/s, and computes next to nothing"));
   CHECK(has(judged({{"storage", 20.0}}, 0).facts, "it got no batch in this time"));
+}
+
+TEST_CASE("what a perfect loader would gain is judged by the waits") {
+  const auto gain = [](double steps, double stalled) {
+    json before = status(10, 0, json::object()), now = status(20, 1000, json::object());
+    before["jobs"][0]["steps"] = 5;
+    now["jobs"][0]["steps"] = 5 + steps;
+    return ctl::gain_by_waits(before, now, "train", stalled);
+  };
+  CHECK(gain(100, 0.75).ratio() == doctest::Approx(3));
+  CHECK(ctl::gain_text(gain(100, 0.75)) ==
+        "by its waits, a perfect loader would gain 300 %: 25.0 ms a step in place of 100 ms; less, "
+        "if its loop runs ahead of a GPU");
+  CHECK(ctl::gain_text(gain(100, 0)).find("would gain 0 %") != std::string::npos);
+  for (const auto& [steps, stalled] : {std::pair(0.0, 0.5), std::pair(100.0, 1.0)}) {
+    CHECK_FALSE(gain(steps, stalled).is_known());
+    CHECK(ctl::gain_text(gain(steps, stalled)) == "what a perfect loader would gain is not known");
+    CHECK_FALSE(ctl::gain_json(gain(steps, stalled)).contains("gain_ratio"));
+  }
+  ctl::IdealGain measured = gain(100, 0.75);
+  measured.ideal_step_s = 0.05;
+  measured.steps = 40;
+  CHECK(
+      ctl::gain_text(measured) ==
+      "a perfect loader would gain 100 %: 50.0 ms a step in place of 100 ms, measured on 40 steps "
+      "that were given one batch");
 }
 
 TEST_CASE("the stage that took most of the waits is the slow link") {

@@ -44,6 +44,7 @@ TEST_CASE("messages: a join comes out as it went in, to the last bit") {
   request.pipeline_hash = 0x8000000000000001;
   request.rejoins = true;
   request.corrupt_ratio_max = 0.05;
+  request.allows_ideal = true;
   request.order_options = {std::uint64_t{1} << 31,
                            true,
                            true,
@@ -64,6 +65,7 @@ TEST_CASE("messages: a join comes out as it went in, to the last bit") {
   CHECK(read->state == request.state);
   CHECK(read->pipeline_hash == request.pipeline_hash);
   CHECK(read->corrupt_ratio_max == request.corrupt_ratio_max);
+  CHECK(read->allows_ideal);
   CHECK(read->order_options == request.order_options);
   CHECK(read->exemplars == request.exemplars);
   CHECK(protocol::encode(*read) == protocol::encode(request));
@@ -217,6 +219,30 @@ TEST_CASE("records: counts that do not add up are refused") {
   protocol::write_batch(batch, slices, bytes);
   for (std::size_t size = 0; size < bytes.size(); ++size)
     CHECK_FALSE(protocol::read_service_record(std::span(bytes).first(size), out, problem));
+}
+
+TEST_CASE("records: ideal steps come out as they went in, if they can be") {
+  protocol::ServiceMessage out;
+  std::string problem;
+  protocol::IdealRecord record;
+  const auto reads = [&](std::uint64_t steps) {
+    record.steps = steps;
+    return protocol::read_service_record(protocol::bytes_of(record), out, problem);
+  };
+  REQUIRE_MESSAGE(reads(protocol::kIdealStepsMost), problem);
+  CHECK(out.kind == protocol::ServiceRecordKind::ideal);
+  CHECK(out.ideal.steps == protocol::kIdealStepsMost);
+  CHECK_FALSE(reads(0));
+  CHECK_FALSE(reads(protocol::kIdealStepsMost + 1));
+  record.steps = 1;
+  CHECK_FALSE(protocol::read_service_record(protocol::bytes_of(record).first(sizeof record - 1),
+                                            out, problem));
+
+  const protocol::JobRecord took{protocol::JobRecordKind::ideal, 0, 75, 1'000'000, 0};
+  protocol::JobMessage answer;
+  REQUIRE_MESSAGE(protocol::read_job_record(protocol::bytes_of(took), answer, problem), problem);
+  CHECK(answer.record.step == 75);
+  CHECK(answer.record.compute_ns == 1'000'000);
 }
 
 TEST_CASE("records: a part of a buffer comes out as it went in, and no other is one") {
