@@ -122,6 +122,11 @@ void ConfigSection::refuse_unknown_keys() const {
   }
 }
 
+void ConfigSection::refuse_others(std::initializer_list<std::string_view> keys) {
+  for (const std::string_view key : keys) declared(key);
+  refuse_unknown_keys();
+}
+
 const ConfigNode* ConfigSection::declared(std::string_view key) {
   if (std::find(known_.begin(), known_.end(), key) == known_.end()) known_.emplace_back(key);
   return node_.find(key);

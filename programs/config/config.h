@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -97,6 +98,8 @@ class ConfigSection {
   // with each section of the list.
   void section(std::string_view key, const Reader& read);
   void sections(std::string_view key, const Reader& read);
+  // Declares these keys and refuses all others, before anything else of the section is wrong.
+  void refuse_others(std::initializer_list<std::string_view> keys);
   // The key must be there.
   void require(std::string_view key, std::string_view what_to_write);
 

@@ -145,6 +145,10 @@ std::string_view kind_name(FieldKind kind) {
 
 FieldEntry read_field(config::ConfigSection& section) {
   FieldEntry field;
+  // At first: what is missed next may be what a wrong key says.
+  section.refuse_others({"field", "kind", "from", "steps", "stored", "key", "type", "shape",
+                         "ragged", "most", "optional", "rows_of", "fill", "format", "shares",
+                         "sanitise"});
   section.require("field", "what the batch calls it");
   field.name = section.filled_text("field", "", "write what the batch calls it");
   section.require("kind", fmt::format("write one of {}", fmt::join(kKinds, ", ")));
@@ -158,6 +162,7 @@ FieldEntry read_field(config::ConfigSection& section) {
 }
 
 ViewEntry read_view(config::ConfigSection& section) {
+  section.refuse_others({"field", "count", "steps"});
   section.require("field", "what the batch calls these views");
   section.require("count", "how many views it has, as 2");
   section.require("steps", "what is done to each view");

@@ -862,6 +862,11 @@ TEST_CASE("what cannot be is refused when the pipeline is compiled, by field and
        "'txt' is not read as JSON");
   says(image + "  - {field: text, kind: bites}\n", kDecode, "unknown value 'bites'");
   says(image + "  - {field: txt, kind: bytes, form: json}\n", kDecode, "did you mean 'format'?");
+  // A wrong key is named at first, whatever else is wrong.
+  says("  - {fields: text, kind: bytes}\n", kDecode,
+       "key 'fields.0.fields': unknown key; did you mean 'field'?");
+  says(image + "  - {field: text, kind: bites, form: json}\n", kDecode, "did you mean 'format'?");
+  says(image + "  - {field: mask, kind: mask, form: seg.png}\n", kDecode, "did you mean 'format'?");
   says(image, "[{step: decode}]", "pictures would have different sizes");
   says("  - {field: text, kind: bytes, from: txt}\n", "[{step: cast, to: i64}]",
        "no picture is decoded, and each of 'fields' has steps of its own");
