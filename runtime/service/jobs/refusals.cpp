@@ -115,8 +115,9 @@ std::string refusal_text(const engine::Refuse& command) {
           "beside its socket), batchflowctl verify finds all that cannot be decoded";
       if (command.needed > command.available)
         return fmt::format(
-            "{} samples cannot be prepared, {} may be so; {}; mend them, or raise "
-            "corrupt_ratio_max in its node file",
+            "{} samples cannot be prepared, {} may be so; {}; mend them, or allow more: "
+            "DataLoader(..., corrupt_ratio_max=0.01), which every service allows that a script "
+            "started, and others as far as corrupt_ratio_allowed of their node file says",
             command.needed, command.available, kWhere);
       // The bound has room for more of them, so a higher one would change nothing.
       return fmt::format(
