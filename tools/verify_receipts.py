@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Checks the receipts that batchflow.DataLoader(receipts=FOLDER) wrote: a file for each rank.
 
-    python3 tools/verify_receipts.py FOLDER
+    batchflow-verify-receipts FOLDER
+
+That is its name where BatchFlow is installed; it is this file, which python3 can run anywhere.
 
 It prints a line for each epoch. It ends with 0 if all is as promised, with 1 and the reason if not,
 and with 2 if it was called wrongly. It uses nothing of BatchFlow and believes no count in the
@@ -655,7 +657,7 @@ def verify(folder, partial, heads):
 
 def main():
     about, _, more = __doc__.partition("\n\n")
-    parser = argparse.ArgumentParser(prog="verify_receipts.py", description=about, epilog=more,
+    parser = argparse.ArgumentParser(description=about, epilog=more,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="what the job was given as receipts=")
     parser.add_argument("--partial", action="store_true",
@@ -670,9 +672,9 @@ def main():
     try:
         verify(given.folder, given.partial, given.head)
     except (Wrong, OSError) as problem:
-        print(f"verify_receipts.py: {given.folder}: {problem}", file=sys.stderr)
+        print(f"{parser.prog}: {given.folder}: {problem}", file=sys.stderr)
     except (ValueError, KeyError, TypeError, IndexError) as problem:
-        print(f"verify_receipts.py: {given.folder}: a position is none that a job can be at "
+        print(f"{parser.prog}: {given.folder}: a position is none that a job can be at "
               f"({problem!r})", file=sys.stderr)
     else:
         return 0

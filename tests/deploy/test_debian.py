@@ -43,6 +43,7 @@ class Debian(RootFolders):
                       self.run_it(*self.inside(root, "getent", "passwd", "batchflow")))
         for program in ("batchflowd", "batchflowctl", "batchflow-sim", "batchflow-live"):
             self.assertRegex(self.run_it(*self.inside(root, program, "--version")), r"\d+\.\d+")
+        self.run_it(*self.inside(root, "batchflow-verify-receipts", "--help"))
         self.run_it(*self.inside(root, "batchflow-sim", "run", "toy-jobs"))
         self.run_it(*self.inside(root, "batchflowd", "--check", "/etc/batchflow/node.yaml"))
         self.check_job(root)

@@ -82,6 +82,7 @@ class Wheel(Folder):
                 "bin/batchflow-policy-child", "share/batchflow/LICENSE",
                 "share/batchflow/configs/pipelines/imagenet-train.yaml")}, names)
         self.assertIn("batchflow/include/batchflow_step.hpp", names)
+        self.assertTrue(any(name.endswith(".data/scripts/batchflow-verify-receipts") for name in names))
         has_headers = (Path(sysconfig.get_paths()["include"]) / "Python.h").exists()
         self.assertEqual("batchflow/lib/batchflow_batches.abi3.so" in names, has_headers)
         self.assertFalse([name for name in names if "test" in name])
@@ -93,6 +94,7 @@ class Wheel(Folder):
         said = self.run_it(python, "-c", "from batchflow import crossing\n"
                            "print(crossing.extension() is not None)")
         self.assertEqual(said.split(), [str(has_headers)])
+        self.assertIn("FOLDER", self.run_it(python.parent / "batchflow-verify-receipts", "--help").upper())
         (self.folder / "rows").mkdir()
         write_rows(self.folder / "rows" / "rows.npy", ROWS)
         (self.folder / "nothing").mkdir()
