@@ -100,7 +100,8 @@ std::shared_ptr<const DataRoot> kept_folder(const SourceOptions& options,
                                             const std::function<void(const fs::path&)>& make) {
   const std::string as_it_is = fmt::format("{:016x}", wanted.as_it_is);
   const fs::path all =
-      options.index_folder / wanted.kind / fmt::format("{:016x}", name_of(options, *root, wanted));
+      (options.unpack_folder.empty() ? options.index_folder : options.unpack_folder) / wanted.kind /
+      fmt::format("{:016x}", name_of(options, *root, wanted));
   const fs::path folder = all / as_it_is;
   std::error_code error;
   const Making making(options, folder.string());

@@ -21,7 +21,8 @@ struct KeptFolder {
 
 // The root with what `make` puts into a new folder, unless that was done before. It shows the same
 // descriptor as `root`, the dataset's own. What was made of the dataset as it was before stays for
-// a day. REQUIRES: options.index_folder is not empty. Throws DatasetError, and what `make` throws.
+// a day. REQUIRES: options.index_folder or unpack_folder is
+// not empty. Throws DatasetError, and what `make` throws.
 std::shared_ptr<const DataRoot> kept_folder(
     const SourceOptions& options, const std::shared_ptr<const DataRoot>& root,
     const KeptFolder& folder, const std::function<void(const std::filesystem::path&)>& make);

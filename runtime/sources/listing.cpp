@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <unordered_set>
 
 #include "runtime/sources/file_walk.h"
+#include "runtime/sources/unpack.h"
 
 namespace batchflow::sources {
 namespace {
@@ -88,6 +90,24 @@ void walk_all(FileWalk& walk, IndexBuilder& builder) {
   builder.is_public = walk.closed.empty();
 }
 
+std::string_view without_ending(std::string_view path) {
+  return path.substr(0, path.rfind('.'));
+}
+
+// MDS shards that lie there unpacked: a compressed one beside is the same once more, as
+// Streaming keeps both (keep_zip).
+std::set<std::string_view> whole_shards(const Listing& listing, const Taken& taken) {
+  std::set<std::string_view> whole;
+  if (taken.format->name != "mds") return whole;
+  const auto is_zipped = [&](const Listing::File& file) {
+    return is_zipped_shard(listing.path(static_cast<std::size_t>(&file - listing.files.data())));
+  };
+  if (std::none_of(listing.files.begin(), listing.files.end(), is_zipped)) return whole;
+  for (std::size_t file = 0; file < listing.files.size(); ++file)
+    if (listing.path(file).ends_with(".mds")) whole.insert(listing.path(file));
+  return whole;
+}
+
 }  // namespace
 
 Listing list_files(IndexBuilder& builder) {
@@ -145,10 +165,18 @@ void take_files(IndexBuilder& builder, const Listing& listing, const Taken& take
   std::uint64_t passed_over = 0;
   std::string_view example;
   builder.content.add(taken.format->name);
+  const std::set<std::string_view> whole = whole_shards(listing, taken);
+  std::uint64_t doubled = 0;
   for (std::size_t file = 0; file < listing.files.size(); ++file) {
     const std::string_view path = listing.path(file);
     if (!taken(path)) {
       if (passed_over++ == 0) example = path;
+      continue;
+    }
+    if (!whole.empty() && is_zipped_shard(path) && whole.contains(without_ending(path))) {
+      ++doubled;
+      // Its coming and going makes no other dataset, but is a change to look at.
+      hash.add(path, listing.files[file].bytes, listing.files[file].modified_ns);
       continue;
     }
     builder.add_file(path, listing.files[file].bytes,
@@ -165,6 +193,11 @@ void take_files(IndexBuilder& builder, const Listing& listing, const Taken& take
     head.classes = listing.top_folders;
     std::sort(head.classes.begin(), head.classes.end());
   }
+  if (doubled > 0)
+    builder.note(
+        fmt::format("{} compressed shards are passed over, since they lie there unpacked, "
+                    "too",
+                    doubled));
   if (passed_over > 0)
     builder.note(fmt::format("{} files are not {} and are passed over, such as {}", passed_over,
                              taken.format->name, example));

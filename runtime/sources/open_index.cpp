@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/sources/kept_folder.h"
 #include "runtime/sources/leftovers.h"
 #include "runtime/sources/listing.h"
+#include "runtime/sources/mds_index.h"
 #include "runtime/sources/stored_index.h"
 #include "runtime/sources/unpack.h"
 #include "runtime/sources/write_sequences.h"
@@ -20,17 +22,35 @@ namespace {
 
 constexpr Bytes kShardBytes = Bytes{1} << 30;
 
+// Columns that the user names must be there to be served.
+void check_columns(const SourceOptions& options, const SourceFormat& format) {
+  const std::string& column = options.column.empty() ? options.label_column : options.column;
+  if (column.empty() || format.columns) return;
+  const bool has_parts =
+      format.name == "webdataset" || format.name == "tfrecord" || format.name == "packed";
+  throw DatasetError(fmt::format(
+      "{}: {} '{}' is for tables, and this is read as {}, which has no columns; leave it out{}",
+      options.root.string(), options.column.empty() ? "label" : "column", column, format.name,
+      has_parts ? "; a pipeline names the part of a record that it works on (field: NAME)"
+                : ", or write the format that the data has"));
+}
+
 IndexParts build(const SourceOptions& options, const DataRoot& root) {
   constexpr int kTries = 3;
   for (int tries = 1;; ++tries) {
     try {
       IndexBuilder builder(options, root);
+      std::optional<MdsIndex> said;
       {
         const Listing listing = list_files(builder);
-        take_files(builder, listing, choose_format(builder, listing));
+        const Taken taken = choose_format(builder, listing);
+        check_columns(options, *taken.format);
+        take_files(builder, listing, taken);
+        if (taken.format->name == "mds" && !root.store) said.emplace(builder, listing);
         builder.release(listing.held());
       }
       source_format(options.name, builder.parts.head.format).index(builder);
+      if (said) said->check_samples(builder);
       if (builder.samples() == 0)
         builder.refuse(options.root.string(),
                        fmt::format("no sample was found in {} files read as {}; write the format "
@@ -119,6 +139,7 @@ std::unique_ptr<StoredIndex> open_in_place(const SourceOptions& options) {
     path = index_path(options, root);
     if (auto bytes = IndexBytes::map(path)) {
       auto kept = show(options, std::move(bytes), {}, problem);
+      if (kept) check_columns(options, source_format(options.name, kept->view().head().format));
       if (kept && is_unchanged(options, root, kept->view().head())) return kept;
       if (!kept)
         notes.push_back(fmt::format("{}: {}; the index was made again", path.string(), problem));

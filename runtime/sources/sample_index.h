@@ -136,6 +136,7 @@ struct SourceOptions {
   std::filesystem::path root;           // a folder, or the only file
   std::string format;                   // one of source_formats(); empty: it is found out
   std::filesystem::path index_folder;   // where indices are kept; empty: only in memory
+  std::filesystem::path unpack_folder;  // for what must be unpacked; empty: index_folder
   std::uint64_t tokens_per_sample = 0;  // of token files, and of sequences
   SequenceRule sequences;               // how documents become sequences
   bool documents = false;               // what is opened is to become sequences

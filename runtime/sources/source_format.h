@@ -23,6 +23,7 @@ struct SourceFormat {
   bool classes;
   // Completes the builder's parts. The builder has the files already.
   void (*index)(IndexBuilder& builder);
+  bool columns = false;  // its samples are rows of tables
 };
 
 const std::vector<SourceFormat>& source_format_table();

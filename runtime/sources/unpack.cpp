@@ -116,22 +116,35 @@ class Unpacking {
 
   // A copy of an object, in a file that has no name.
   protocol::Descriptor fetched(std::size_t file) const {
-    const std::string path(path_in(needs_.parts, file));
     const fs::path place = folder_ / ".object";
     protocol::Descriptor to = made(place);
     unlink(place.c_str());
+    write_whole(file, to.get());
+    return to;
+  }
+
+  // A shard that lies among compressed ones, and is not.
+  void copy(std::size_t file) {
+    const std::string path(path_in(needs_.parts, file));
+    write_whole(file, made(folder_ / path).get());
+    done_ += needs_.parts.numbers[static_cast<std::size_t>(IndexSection::file_bytes)][file];
+  }
+
+  void write_whole(std::size_t file, int to) const {
+    const std::string path(path_in(needs_.parts, file));
     DatasetFile from = source(file);
     for (Bytes at = 0; at < from.size();) {
       look_around();
-      const auto bytes = from.view(at, kAtOnce);
-      write_all(to.get(), bytes, path);
+      const auto bytes =
+          from.view(at, static_cast<std::size_t>(std::min<Bytes>(kAtOnce, from.size() - at)));
+      write_all(to, bytes, path);
       at += bytes.size();
     }
-    return to;
   }
 
   void unzip(std::size_t file) {
     const std::string path(path_in(needs_.parts, file));
+    if (!is_zipped_shard(path)) return copy(file);
     const protocol::Descriptor to = made(folder_ / path.substr(0, path.rfind('.')));
     DatasetFile from = source(file);
     from.when_reading([this] { look_around(); });
@@ -163,7 +176,7 @@ Digest as_it_is(const SourceOptions& options, const NeedsUnpacking& needs) {
 std::shared_ptr<const DataRoot> unpacked(const SourceOptions& options,
                                          const std::shared_ptr<const DataRoot>& root,
                                          const NeedsUnpacking& needs) {
-  if (options.index_folder.empty())
+  if (options.index_folder.empty() && options.unpack_folder.empty())
     throw DatasetError(fmt::format(
         "{}: its samples cannot be read one by one, and there is no folder to unpack them to; have "
         "a service serve it, or unpack it yourself",

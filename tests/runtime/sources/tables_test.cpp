@@ -1,5 +1,7 @@
 // Shards of MosaicML Streaming and files of Arrow, in place: which columns are served, and what
 // damage does.
+#include <zlib.h>
+
 #include "doctest/doctest.h"
 #include "runtime/sources/record.h"
 #include "tests/runtime/sources/arrow_bytes.h"
@@ -105,6 +107,125 @@ TEST_CASE(
   data.write("0.mds", shard);
   data.write("1.mds", mds({{"x", "bytes", "null"}}, {{"bytes"}}));
   CHECK(error_of(source(data.path())).find("its columns differ from those of 0.mds") !=
+        std::string::npos);
+}
+
+std::string gzipped(const std::string& bytes) {
+  z_stream zip{};
+  REQUIRE(deflateInit2(&zip, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+  std::string out(bytes.size() + 1024, '\0');
+  zip.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  zip.avail_in = static_cast<uInt>(bytes.size());
+  zip.next_out = reinterpret_cast<Bytef*>(out.data());
+  zip.avail_out = static_cast<uInt>(out.size());
+  REQUIRE(deflate(&zip, Z_FINISH) == Z_STREAM_END);
+  out.resize(zip.total_out);
+  deflateEnd(&zip);
+  return out;
+}
+
+// An index.json as Streaming writes it. Each shard: its name, its bytes, its samples; and the name
+// and bytes of its compressed form.
+struct IndexEntry {
+  std::string name;
+  std::size_t bytes, samples;
+  std::string zip = "";
+  std::size_t zip_bytes = 0;
+};
+std::string index_json(const std::vector<IndexEntry>& shards) {
+  std::string all;
+  for (const IndexEntry& one : shards) {
+    const auto file = [](const std::string& name, std::size_t bytes) {
+      return fmt::format(R"({{"basename": "{}", "bytes": {}, "hashes": {{}}}})", name, bytes);
+    };
+    all += fmt::format(R"({}{{"format": "mds", "samples": {}, "raw_data": {}, "zip_data": {}}})",
+                       all.empty() ? "" : ", ", one.samples, file(one.name, one.bytes),
+                       one.zip.empty() ? "null" : file(one.zip, one.zip_bytes));
+  }
+  return fmt::format(R"({{"shards": [{}], "version": 2}})", all);
+}
+
+TEST_CASE("mds: an index.json has to fit the shards beside it") {
+  Folder data;
+  const std::string two = mds(kPictures, {{"a", "bb", number(1)}, {"a", "cc", number(2)}});
+  const std::string one = mds(kPictures, {{"a", "dd", number(3)}});
+  data.write("0.mds", two);
+  data.write("below/1.mds", one);
+  const auto says = [&](const std::vector<IndexEntry>& shards) {
+    data.write("index.json", index_json(shards));
+    return error_of(source(data.path()));
+  };
+  data.write("index.json", index_json({{"0.mds", two.size(), 2}, {"below/1.mds", one.size(), 1}}));
+  CHECK(sources::open_index(source(data.path()))->samples() == 3);
+  // A folder below may have an index of its own, and none above it.
+  data.write("index.json", index_json({{"0.mds", two.size(), 2}}));
+  data.write("below/index.json", index_json({{"1.mds", one.size(), 1}}));
+  CHECK(sources::open_index(source(data.path()))->samples() == 3);
+  std::filesystem::remove(data.path() / "below/index.json");
+
+  CHECK(says({{"0.mds", two.size(), 2}, {"2.mds", 100, 1}})
+            .find("index.json: it names 2.mds, which is not there; copy that, too") !=
+        std::string::npos);
+  CHECK(says({{"0.mds", two.size() + 1, 2}})
+            .find(fmt::format("0.mds: it has {} bytes, and {} by index.json", two.size(),
+                              two.size() + 1)) != std::string::npos);
+  CHECK(says({{"0.mds", two.size(), 3}})
+            .find("0.mds: it has 2 samples, and 3 by index.json; copy both again") !=
+        std::string::npos);
+  data.write("old.mds", one);
+  CHECK(says({{"0.mds", two.size(), 2}}).find("old.mds: index.json does not name it") !=
+        std::string::npos);
+  data.write("index.json", "{\"shards\": [");
+  CHECK(error_of(source(data.path())).find("index.json: it is no JSON") != std::string::npos);
+}
+
+TEST_CASE("mds: a shard that lies there unpacked, too, is read once") {
+  Folder data;
+  const std::string shard = mds(kPictures, {{"a", "bb", number(1)}});
+  data.write("0.mds", shard);
+  data.write("1.mds", shard);
+  data.write("1.mds.zstd", "whatever it holds");
+  data.write("index.json", index_json({{"0.mds", shard.size(), 1},
+                                       {"1.mds", shard.size(), 1, "1.mds.zstd", 17}}));
+  const auto index = sources::open_index(source(data.path()));
+  CHECK(index->samples() == 2);
+  CHECK(index->files() == 2);
+  CHECK(has_note(*index, "1 compressed shards are passed over"));
+  // A compressed shard beside a whole one: what has to be unpacked is, and the other is copied.
+  data.write("2.mds.gz", gzipped(shard));
+  data.write("index.json",
+             index_json({{"0.mds", shard.size(), 1},
+                         {"1.mds", shard.size(), 1, "1.mds.zstd", 17},
+                         {"2.mds", shard.size(), 1, "2.mds.gz", gzipped(shard).size()}}));
+  Folder state;
+  sources::SourceOptions options = source(data.path());
+  options.unpack_folder = state.path();
+  CHECK(sources::open_index(options)->samples() == 3);
+  CHECK(error_of(source(data.path())).find("there is no folder to unpack them to") !=
+        std::string::npos);
+  std::filesystem::remove(data.path() / "2.mds.gz");
+  data.write("index.json", index_json({{"0.mds", shard.size(), 1},
+                                       {"1.mds", shard.size(), 1, "1.mds.zstd", 18}}));
+  CHECK(error_of(source(data.path())).find("1.mds.zstd: it has 17 bytes, and 18 by index.json") !=
+        std::string::npos);
+}
+
+TEST_CASE("a column is refused where there are none") {
+  Folder sounds, records;
+  sounds.write("one.wav", "RIFF");
+  records.write("0.tar", tar_member("0.txt", "text") + tar_end());
+  sources::SourceOptions options = source(sounds.path());
+  options.column = "left";
+  CHECK(error_of(options).find("column 'left' is for tables, and this is read as files, which has "
+                               "no columns; leave it out, or write the format") !=
+        std::string::npos);
+  options.column = "";
+  options.label_column = "class";
+  CHECK(error_of(options).find("label 'class' is for tables") != std::string::npos);
+  options = source(records.path());
+  options.column = "txt";
+  CHECK(error_of(options).find("read as webdataset, which has no columns; leave it out; a pipeline "
+                               "names the part of a record that it works on (field: NAME)") !=
         std::string::npos);
 }
 
