@@ -217,16 +217,26 @@ def _packed(given: Mapping[str, Any]) -> list[str]:
     return parts
 
 
+def _column(name: str, value: Any) -> str:
+    column = _text(name, value)
+    if not column or "," in column:
+        raise ValueError(f"{name}={value!r} is no name that can be said here; write that of a column, "
+                         "or have the dataset served by a name (docs/datasets.md)")
+    return f"{name}={column}"
+
+
 def _reading(dataset: str, given: Mapping[str, Any]) -> Optional[str]:
     """How a path is read, in the form of batchflowd's --dataset."""
     split, tokens, packed = given["split"], given["tokens"], _packed(given)
-    if split is None and tokens is None:
+    columns = [name for name in ("column", "label") if given[name] is not None]
+    if split is None and tokens is None and not columns:
         return None
     if not dataset.startswith("/") and not is_url(dataset):
-        raise ValueError(f"split and tokens are for a path, and '{dataset}' is a name at the "
-                         f"service, which has its own: '{dataset}:train' is a split of it")
+        raise ValueError(f"split, tokens, column and label are for a path, and '{dataset}' is a name "
+                         f"at the service, which has its own: '{dataset}:train' is a split of it")
     parts = [] if tokens is None else [f"tokens={whole('tokens', tokens, 1, 999_999_999)}"]
     parts += packed
+    parts += [_column(name, given[name]) for name in columns]
     if split is not None:
         if not isinstance(split, Mapping) or not split or not set(split) <= set(SPLIT_RULES):
             raise ValueError(f"split={split!r}: write a rule, as {{'fraction': 0.9}} and for what "
@@ -449,6 +459,8 @@ def read(given: dict[str, Any], brought: Optional[ServedDataset] = None) -> Argu
         say_what_has_no_meaning(given)
     dataset, pipeline, folder, expected = given["dataset"], given["pipeline"], None, None
     if brought is not None:
+        if given["column"] is not None or given["label"] is not None:
+            raise ValueError("column and label are for files with tables")
         dataset = Path(brought.path)
         expected = Expected(type(given["dataset"]).__name__, brought.samples)
     elif is_image_folder(dataset):

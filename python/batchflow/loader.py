@@ -71,6 +71,7 @@ class DataLoader(Attributes, Generic[_Given]):
                  device: Any = None, split: Optional[Mapping[str, Any]] = None,
                  tokens: Optional[int] = None, packing: Optional[str] = None,
                  packing_seed: Optional[int] = None, end_token: Optional[int] = None,
+                 column: Optional[str] = None, label: Optional[str] = None,
                  receipts: Any = None, local: bool = False, say_stalls: bool = True,
                  mixing: Any = None, mixture: Optional[Mapping[str, float]] = None,
                  weights_change: bool = False, ideal: Optional[bool] = None, **aliases: Any):

@@ -47,6 +47,8 @@ _REFUSED = {
     "packing": (None, "let the Dataset pack what it reads"),
     "packing_seed": (None, "let the Dataset pack what it reads"),
     "end_token": (None, "let the Dataset pack what it reads"),
+    "column": (None, "let the Dataset give it as its sample"),
+    "label": (None, "let the Dataset give it beside its sample"),
     "draws": (None, "write a WeightedRandomSampler"),
     "drawing": (None, "write a WeightedRandomSampler"),
     "rehearsed": (None, "write a batch_sampler"),

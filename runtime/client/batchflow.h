@@ -145,9 +145,9 @@ typedef struct bf_loader_options {
   double timeout_s;   /* 0: 300 */
   double reconnect_s; /* 0: 60 */
   int copy;           /* 1: batches are copies, which the program may write to */
-  /* How a dataset that is a path is read: tokens=COUNT, packing=NAME, format=NAME,
-   * split=NAME:RULE, with commas between them, as in --dataset of batchflowd. NULL: the service
-   * finds out. */
+  /* How a dataset that is a path is read: tokens=COUNT, packing=NAME, format=NAME, column=NAME,
+   * label=NAME, split=NAME:RULE, with commas between them, as in --dataset of batchflowd. NULL: the
+   * service finds out. */
   const char* reading;
   int has_corrupt_ratio_max;
   double corrupt_ratio_max; /* a part of the dataset's samples; more corrupt ones end the job */
