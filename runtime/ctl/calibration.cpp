@@ -94,7 +94,7 @@ class Reads {
     extent.bytes = std::min(extent.bytes, room_ - 2 * storage::kSector);
     slot.path = data_.index->path(extent.file);
     storage::ReadPiece piece;
-    piece.root = data_.root.get();
+    piece.root = data_.root();
     piece.path = slot.path.c_str();
     piece.file = extent.file;
     piece.whole_file = extent.offset == 0 && extent.bytes == data_.index->file_bytes(extent.file);
@@ -149,7 +149,7 @@ class Reads {
 bool reads_past_page_cache(const OpenedDataset& data) {
   const std::string path(data.index->path(data.index->extent(SampleId{0}).file));
   const protocol::Descriptor file(
-      openat(data.root.get(), path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC | O_NONBLOCK));
+      openat(data.root(), path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC | O_NONBLOCK));
   return static_cast<bool>(file);
 }
 
@@ -165,7 +165,7 @@ std::vector<std::vector<std::byte>> load(const OpenedDataset& data, std::vector<
     if (extent.bytes > kSampleMost) continue;
     const std::string path(data.index->path(extent.file));
     const protocol::Descriptor file(
-        openat(data.root.get(), path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+        openat(data.root(), path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     std::vector<std::byte> read(extent.bytes);
     const ssize_t got =
         file ? pread(file.get(), read.data(), read.size(), static_cast<off_t>(extent.offset)) : -1;

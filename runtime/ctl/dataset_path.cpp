@@ -1,6 +1,8 @@
 #include "runtime/ctl/dataset_path.h"
 
+#include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <utility>
 
 #include "core/base/config_value.h"
@@ -41,6 +43,8 @@ DatasetPath find_dataset(const std::string& text, DatasetPath given, const std::
     // Of sequences the documents are looked at.
     if (!served.value("packing", "").empty()) return given;
     if (given.tokens == 0) given.tokens = served.value("tokens", std::uint64_t{0});
+    if (given.column.empty()) given.column = served.value("column", "");
+    if (given.label.empty()) given.label = served.value("label", "");
     given.version = served.value("version", "");
     return given;
   }
@@ -48,8 +52,25 @@ DatasetPath find_dataset(const std::string& text, DatasetPath given, const std::
                                 text, known.empty() ? "none" : known));
 }
 
-sources::SourceOptions source_options(const DatasetPath& dataset) {
-  if (objects::is_url(dataset.path))
+namespace {
+
+// Goes with the last that uses it.
+std::shared_ptr<const std::filesystem::path> temporary_folder() {
+  std::error_code error;
+  std::string name = std::filesystem::temp_directory_path(error) / "batchflow-unpacked-XXXXXX";
+  if (error || mkdtemp(name.data()) == nullptr)
+    throw ConfigError(fmt::format("{}: no folder can be made to unpack to; set TMPDIR", name));
+  return {new std::filesystem::path(name), [](const std::filesystem::path* folder) {
+            std::error_code ignored;
+            std::filesystem::remove_all(*folder, ignored);
+            delete folder;
+          }};
+}
+
+}  // namespace
+
+sources::SourceOptions source_options(const DatasetPath& dataset, Opens opens) {
+  if (opens == Opens::files && objects::is_url(dataset.path))
     throw ConfigError(fmt::format(
         "{}: this command reads files of this machine; copy the data here", dataset.path));
   sources::SourceOptions options;
@@ -71,13 +92,20 @@ sources::IndexProgress progress_in(output::ProgressBar& bar) {
   };
 }
 
-OpenedDataset open_dataset(const DatasetPath& dataset) {
-  sources::SourceOptions options = source_options(dataset);
+OpenedDataset open_dataset(const DatasetPath& dataset, Opens opens) {
+  sources::SourceOptions options = source_options(dataset, opens);
   output::ProgressBar bar("indexing " + dataset.path);
   options.progress = progress_in(bar);
   try {
-    std::string only;
-    OpenedDataset opened{sources::open_root(dataset.path, only), sources::open_index(options)};
+    OpenedDataset opened;
+    opened.data = options.opened = sources::open_data(dataset.path);
+    if (opens == Opens::everything) {
+      const auto folder = temporary_folder();
+      options.unpack_folder = *folder;
+      opened.unpacked = folder;
+    }
+    opened.index = sources::open_index(options);
+    if (auto unpacked = opened.index->unpacked()) opened.data = std::move(unpacked);
     return opened;
   } catch (const sources::DatasetError& error) {
     output::check_interrupted();

@@ -28,13 +28,19 @@ struct DatasetPath {
 DatasetPath find_dataset(const std::string& text, DatasetPath given, const std::string& service);
 
 struct OpenedDataset {
-  protocol::Descriptor root;
-  std::unique_ptr<sources::SampleIndex> index;  // of the dataset as it is now, in memory
+  std::shared_ptr<const void> unpacked;  // keeps what had to be unpacked
+  std::shared_ptr<const sources::DataRoot> data;
+  std::unique_ptr<sources::SampleIndex> index;     // of the dataset as it is now, in memory
+  int root() const { return data->folder.get(); }  // that files are below; -1 of a URL
 };
+// Whether the command takes files of this machine alone, as they are, or also data in stores, and
+// what must be unpacked: into a temporary folder ($TMPDIR).
+enum class Opens : std::uint8_t { files, everything };
 // Shows a bar of progress. Throws ConfigError where there is no dataset, Interrupted.
-OpenedDataset open_dataset(const DatasetPath& dataset);
-// How it is opened, without what shows progress. Throws ConfigError for a URL.
-sources::SourceOptions source_options(const DatasetPath& dataset);
+OpenedDataset open_dataset(const DatasetPath& dataset, Opens opens = Opens::files);
+// How it is opened, without what shows progress. Throws ConfigError for a URL, unless it opens
+// everything.
+sources::SourceOptions source_options(const DatasetPath& dataset, Opens opens = Opens::files);
 // Shows progress in the bar.
 sources::IndexProgress progress_in(output::ProgressBar& bar);
 // The notes on a dataset for people, a line each.

@@ -107,7 +107,7 @@ void pack_into(const fs::path& folder, const OpenedDataset& data, const PackComm
   for (const Finding& one : corrupt) left_out.push_back(one.key);
   output::ProgressBar bar("packing " + options.source);
   try {
-    sources::pack_dataset(*data.index, data.root.get(), {folder, name, shard_bytes}, left_out,
+    sources::pack_dataset(*data.index, data.root(), {folder, name, shard_bytes}, left_out,
                           output::was_interrupted,
                           [&](std::uint64_t done, std::uint64_t total, std::string_view what) {
                             bar.show(static_cast<double>(done) / static_cast<double>(total),

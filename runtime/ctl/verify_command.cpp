@@ -7,12 +7,15 @@
 
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "programs/input/find_config.h"
+#include "programs/input/yaml.h"
 #include "programs/output/output_flags.h"
 #include "programs/output/terminal.h"
 #include "runtime/ctl/answer.h"
 #include "runtime/ctl/commands.h"
 #include "runtime/ctl/dataset_path.h"
 #include "runtime/ctl/verify_dataset.h"
+#include "runtime/step/step_plugin.h"
 
 namespace batchflow::ctl {
 namespace {
@@ -20,6 +23,7 @@ namespace {
 struct VerifyCommandOptions {
   std::string dataset;
   DatasetPath given;
+  std::string pipeline;
   unsigned threads = std::max(1u, std::thread::hardware_concurrency());
   output::OutputFlags outputs;
 };
@@ -42,10 +46,13 @@ std::string text_of(const VerifyReport& report, const sources::SampleIndex& inde
   if (wrong > report.findings.size())
     out += fmt::format("and {} more\n", wrong - report.findings.size());
   return out + fmt::format(
-                   "{} samples, {}; {} with a checksum that fits, {} pictures decoded; {} corrupt, "
-                   "{} unreadable\n",
+                   "{} samples, {}; {} with a checksum that fits, {} pictures decoded{}{}; {} "
+                   "corrupt, {} unreadable\n",
                    report.samples, bytes_text(static_cast<double>(report.bytes)), report.checksums,
-                   report.pictures, report.corrupt, report.unreadable);
+                   report.pictures,
+                   report.sounds > 0 ? fmt::format(", {} sounds decoded", report.sounds) : "",
+                   report.prepared > 0 ? fmt::format(", {} prepared", report.prepared) : "",
+                   report.corrupt, report.unreadable);
 }
 
 std::string json_of(const VerifyReport& report, const sources::SampleIndex& index) {
@@ -54,6 +61,8 @@ std::string json_of(const VerifyReport& report, const sources::SampleIndex& inde
                         {"bytes", report.bytes},
                         {"checksums", report.checksums},
                         {"pictures", report.pictures},
+                        {"sounds", report.sounds},
+                        {"prepared", report.prepared},
                         {"corrupt", report.corrupt},
                         {"unreadable", report.unreadable},
                         {"notes", index.notes()},
@@ -67,9 +76,15 @@ std::string json_of(const VerifyReport& report, const sources::SampleIndex& inde
 int verify(const VerifyCommandOptions& options, const std::string& service) {
   options.outputs.check();
   const DatasetPath dataset = find_dataset(options.dataset, options.given, service);
-  const OpenedDataset data = open_dataset(dataset);
+  const OpenedDataset data = open_dataset(dataset, Opens::everything);
   VerifyOptions how;
   how.threads = options.threads;
+  std::unique_ptr<prepare::Pipeline> pipeline;
+  if (!options.pipeline.empty())
+    pipeline = prepare::compile_pipeline(
+        input::read_yaml_file(input::find_config(options.pipeline, "pipelines")), *data.index,
+        step::StepSettings{});
+  how.pipeline = pipeline.get();
   const VerifyReport report = verify_dataset(data, options.dataset, how);
   if (options.outputs.wanted("json")) {
     options.outputs.write("json", json_of(report, *data.index));
@@ -92,12 +107,18 @@ void add_verify_command(CLI::App& app, const std::string& service, Action& actio
       "Exit code 1: something is corrupt or cannot be read.\n"
       "Examples:\n"
       "  batchflowctl verify /data/imagenet/train\n"
+      "  batchflowctl verify s3://bucket/shards\n"
+      "  batchflowctl verify /data/coco --pipeline detect.yaml\n"
       "  batchflowctl verify imagenet --json=findings.json");
   const auto options = std::make_shared<VerifyCommandOptions>();
   command
-      ->add_option("DATASET", options->dataset, "A path, or the name of a dataset of the service")
+      ->add_option("DATASET", options->dataset,
+                   "A path, a URL, or the name of a dataset of the service")
       ->required();
   options->given.add_options(*command);
+  command->add_option("--pipeline", options->pipeline,
+                      "Prepare each sample by it, too (a file, or a name that is shipped): for "
+                      "fields such as masks and boxes");
   command
       ->add_option("--threads", options->threads, "Threads that read; default: one for each core")
       ->check(CLI::Range(1, 1024));

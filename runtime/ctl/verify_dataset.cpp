@@ -14,6 +14,8 @@
 
 #include "fmt/format.h"
 #include "programs/output/terminal.h"
+#include "runtime/audio/sound_file.h"
+#include "runtime/batch/batch_spec.h"
 #include "runtime/sources/dataset_file.h"
 #include "runtime/sources/file_kinds.h"
 #include "runtime/sources/record.h"
@@ -36,11 +38,57 @@ bool is_called_picture(std::string_view name) {
   return sources::is_called_picture(ending);
 }
 
+bool is_called_sound(std::string_view name) {
+  const std::string_view ending = name.substr(name.find_last_of('.') + 1);
+  for (const std::string_view one : {"wav", "flac", "ogg", "opus", "WAV", "FLAC"})
+    if (ending == one) return true;
+  return false;
+}
+
+// By its first bytes: WAV, FLAC, or Ogg with a sound in it.
+bool is_sound(std::span<const std::byte> bytes) {
+  const std::string_view begin = sources::as_text(bytes.first(std::min(bytes.size(), kFirstBytes)));
+  return (begin.starts_with("RIFF") && begin.substr(8).starts_with("WAVE")) ||
+         begin.starts_with("fLaC") ||
+         (begin.starts_with("OggS") &&
+          (begin.find("OpusHead") != begin.npos || begin.find("\x01vorbis") != begin.npos));
+}
+
+// Prepares samples by a pipeline, as the service would.
+class Trial {
+ public:
+  Trial(const prepare::Pipeline& pipeline, const sources::SampleIndex& index)
+      : pipeline_(pipeline), index_(index) {}
+
+  // Answers what is wrong; empty: nothing.
+  std::string prepare(SampleId sample, std::span<const std::byte> bytes) {
+    prepare::Preparer::Input input{.sample = sample, .bytes = bytes};
+    input.label = index_.label(sample).value_or(-1);
+    input.draw_key = sample.value;
+    const batch::BlockWriter out(layout_, slot_.data());
+    const prepare::Prepared done = preparer_->prepare(pipeline_, input, out, 0, nullptr);
+    std::string problem(done == prepare::Prepared::done ? "" : preparer_->problem());
+    preparer_->end_sample();
+    if (done == prepare::Prepared::failed) throw sources::DatasetError(problem);
+    return problem;
+  }
+
+ private:
+  const prepare::Pipeline& pipeline_;
+  const sources::SampleIndex& index_;
+  const batch::BlockLayout layout_{pipeline_.spec(), 1};
+  std::vector<std::byte> slot_ = std::vector<std::byte>(static_cast<std::size_t>(layout_.bytes));
+  std::unique_ptr<prepare::Preparer> preparer_ = prepare::make_preparer();
+};
+
 // Checks one sample after another. Each thread has one.
 class Checker {
  public:
-  Checker(const sources::SampleIndex& index, int root, std::span<const prepare::PictureKind> kinds)
-      : index_(index), root_(root), kinds_(kinds) {}
+  Checker(const sources::SampleIndex& index, const sources::DataRoot& root,
+          const VerifyOptions& options)
+      : index_(index), root_(root), kinds_(options.kinds) {
+    if (options.pipeline) trial_.emplace(*options.pipeline, index);
+  }
 
   // Counts the sample in `report`, and answers what is wrong with it, if anything.
   std::optional<Finding> check(SampleId sample, VerifyReport& report) {
@@ -68,7 +116,7 @@ class Checker {
     is_undecided_ = false;
     const sources::Extent extent = index_.extent(sample);
     if (!file_ || extent.file != open_) {
-      file_ = std::make_unique<sources::DatasetFile>(root_, index_.path(extent.file));
+      file_ = opened(extent.file);
       open_ = extent.file;
     }
     const std::string_view path = index_.path(extent.file);
@@ -76,7 +124,10 @@ class Checker {
       throw sources::DatasetError(
           "it is shorter than when it was indexed; start again when it is not written to");
     const bool is_whole = index_.kind() == sources::RecordKind::whole;
-    if (is_whole && !is_called_picture(path) && !is_picture(file_->view(0, kFirstBytes))) {
+    const bool is_plain = is_whole && !trial_ && !is_called_picture(path) &&
+                          !is_called_sound(path) && !is_picture(file_->view(0, kFirstBytes)) &&
+                          !is_sound(file_->view(0, kFirstBytes));
+    if (is_plain) {
       for (Bytes at = 0; at < extent.bytes; at += kPieceOfPlainFile)
         file_->view(at, std::min<Bytes>(kPieceOfPlainFile, extent.bytes - at));
       report.bytes += extent.bytes;
@@ -93,19 +144,46 @@ class Checker {
       ++report.checksums;
     for (const sources::Part& part : parts_.parts()) {
       if (part.type != batch::ElementType::u8) continue;
-      const bool called =
-          is_whole ? is_called_picture(path)
-                   : index_.kind() == sources::RecordKind::tar && is_called_picture(part.name);
-      if (!called && !is_picture(part.bytes)) continue;
-      const std::string problem = decode(part.bytes);
+      const std::string_view name = is_whole                                    ? path
+                                    : index_.kind() == sources::RecordKind::tar ? part.name
+                                                                                : "";
+      const bool sounds = is_called_sound(name) || is_sound(part.bytes);
+      if (!sounds && !is_called_picture(name) && !is_picture(part.bytes)) continue;
+      const std::string problem = sounds ? decode_sound(part.bytes) : decode(part.bytes);
       if (!problem.empty()) return is_whole ? problem : fmt::format("{}: {}", part.name, problem);
-      ++report.pictures;
+      ++(sounds ? report.sounds : report.pictures);
     }
-    return "";
+    if (!trial_) return "";
+    const std::string problem = trial_->prepare(sample, record);
+    if (problem.empty()) ++report.prepared;
+    return problem;
+  }
+
+  std::unique_ptr<sources::DatasetFile> opened(std::uint32_t file) const {
+    if (!root_.store)
+      return std::make_unique<sources::DatasetFile>(root_.folder.get(), index_.path(file));
+    return std::make_unique<sources::DatasetFile>(
+        root_, index_.path(file),
+        objects::ObjectInfo{index_.file_bytes(file), index_.file_mark(file)});
   }
 
   bool is_picture(std::span<const std::byte> bytes) const {
     return prepare::picture_kind(bytes, kinds_) != nullptr;
+  }
+
+  std::string decode_sound(std::span<const std::byte> bytes) {
+    is_undecided_ = !audio::has_sound_files();
+    if (is_undecided_)
+      return fmt::format("sound, which this build does not decode: it was made without {}",
+                         audio::kSoundPackage);
+    if (!sound_.open(bytes)) return sound_.problem();
+    const audio::SoundHead& head = sound_.head();
+    is_undecided_ = head.frames > kInMemoryMost / sizeof(float) / std::max(1U, head.channels);
+    if (!is_undecided_) waves_.resize(head.frames * head.channels);
+    const bool is_well = !is_undecided_ && sound_.read(waves_);
+    sound_.close();
+    if (is_undecided_) return "its waves take more memory than a sample may";
+    return is_well ? "" : sound_.problem();
   }
 
   std::string decode(std::span<const std::byte> bytes) {
@@ -118,20 +196,24 @@ class Checker {
   }
 
   const sources::SampleIndex& index_;
-  const int root_;
+  const sources::DataRoot& root_;
   std::unique_ptr<sources::DatasetFile> file_;
   std::uint32_t open_ = 0;
   sources::RecordParts parts_;
   const std::span<const prepare::PictureKind> kinds_;
   prepare::PictureDecoders decoders_{kinds_};
-  // The last sample is a picture of a kind that this build does not decode.
+  // The last sample is of a kind that this build does not decode.
   bool is_undecided_ = false;
+  audio::SoundFile sound_;
+  std::vector<float> waves_;
+  std::optional<Trial> trial_;
   prepare::PictureBuffer picture_;
 };
 
 class Verification {
  public:
-  Verification(const sources::SampleIndex& index, int root, const VerifyOptions& options)
+  Verification(const sources::SampleIndex& index, const sources::DataRoot& root,
+               const VerifyOptions& options)
       : index_(index), root_(root), options_(options) {}
 
   VerifyReport run() {
@@ -149,7 +231,7 @@ class Verification {
  private:
   void work() {
     try {
-      Checker checker(index_, root_, options_.kinds);
+      Checker checker(index_, root_, options_);
       for (;;) {
         const std::uint64_t first = next_.fetch_add(kAtOnce);
         if (first >= index_.samples() || ending_) break;
@@ -177,6 +259,8 @@ class Verification {
     report_.bytes += seen.bytes;
     report_.checksums += seen.checksums;
     report_.pictures += seen.pictures;
+    report_.sounds += seen.sounds;
+    report_.prepared += seen.prepared;
   }
 
   void add(const Finding& found) {
@@ -199,7 +283,7 @@ class Verification {
   }
 
   const sources::SampleIndex& index_;
-  const int root_;
+  const sources::DataRoot& root_;
   const VerifyOptions& options_;
   std::atomic<std::uint64_t> next_{0};
   std::atomic<bool> ending_{false};
@@ -213,7 +297,7 @@ class Verification {
 
 }  // namespace
 
-VerifyReport verify_dataset(const sources::SampleIndex& index, int root,
+VerifyReport verify_dataset(const sources::SampleIndex& index, const sources::DataRoot& root,
                             const VerifyOptions& options) {
   return Verification(index, root, options).run();
 }
@@ -226,7 +310,7 @@ VerifyReport verify_dataset(const OpenedDataset& data, const std::string& called
     bar.show(static_cast<double>(done) / static_cast<double>(total),
              fmt::format("{} of {} samples", done, total));
   };
-  VerifyReport report = verify_dataset(*data.index, data.root.get(), options);
+  VerifyReport report = verify_dataset(*data.index, *data.data, options);
   output::check_interrupted();
   return report;
 }

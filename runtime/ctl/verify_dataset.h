@@ -1,5 +1,6 @@
 // Reads every sample of a dataset and finds corrupt ones: checksums that do not fit, records
-// without their parts, pictures that cannot be decoded.
+// without their parts, pictures and sounds that cannot be decoded; and what a pipeline cannot
+// prepare, as masks and boxes of its fields.
 //
 // A sample that cannot be read is not called corrupt, since it may be readable later. Memory is
 // bounded, whatever the dataset holds.
@@ -13,6 +14,7 @@
 
 #include "runtime/ctl/dataset_path.h"
 #include "runtime/prepare/picture_kinds.h"
+#include "runtime/prepare/pipeline.h"
 #include "runtime/sources/sample_index.h"
 
 namespace batchflow::ctl {
@@ -23,6 +25,7 @@ struct VerifyOptions {
   std::function<bool()> stop;          // called ten times a second
   sources::IndexProgress progress;
   std::span<const prepare::PictureKind> kinds = prepare::picture_kinds();  // that are decoded
+  const prepare::Pipeline* pipeline = nullptr;  // by which each sample is prepared, too
 };
 
 struct Finding {
@@ -38,6 +41,8 @@ struct VerifyReport {
   Bytes bytes = 0;
   std::uint64_t checksums = 0;  // samples with one that fits
   std::uint64_t pictures = 0;   // decoded
+  std::uint64_t sounds = 0;     // decoded
+  std::uint64_t prepared = 0;
   std::uint64_t corrupt = 0;
   std::uint64_t unreadable = 0;
   std::vector<Finding> findings;  // those with the smallest keys, in ascending order
@@ -45,8 +50,8 @@ struct VerifyReport {
   bool sound() const { return corrupt == 0 && unreadable == 0 && !stopped; }
 };
 
-// `root` is the dataset's folder, open. A read that fails is tried three times.
-VerifyReport verify_dataset(const sources::SampleIndex& index, int root,
+// `root`: where the files of the index are. A read that fails is tried three times.
+VerifyReport verify_dataset(const sources::SampleIndex& index, const sources::DataRoot& root,
                             const VerifyOptions& options);
 // The same for a person who waits for it, with a bar of progress. Throws Interrupted.
 VerifyReport verify_dataset(const OpenedDataset& data, const std::string& called,

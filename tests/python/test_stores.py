@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import os
 import re
 import shutil
@@ -16,7 +17,7 @@ from pathlib import Path
 import batchflow
 from mds_files import mds_index, mds_shard
 from store_server import Keys, StoreServer
-from support import DAEMON, HERE, Daemon, Folder, run_python, wait_until
+from support import CTL, DAEMON, HERE, Daemon, Folder, run_python, wait_until
 
 COLUMNS = [("text", "bytes", None), ("label", "int", 8)]
 
@@ -169,8 +170,51 @@ def table(numbers):
 """
 
 
+def verified(path):
+    done = subprocess.run([CTL, "verify", path, "--json"], stdout=subprocess.PIPE, timeout=60)
+    return done.returncode, json.loads(done.stdout or "null")
+
+
+class Verified(Stores):
+    def test_objects_of_a_store(self):
+        self.serve(mds_objects(self.SAMPLES))
+        code, told = verified("s3://bucket/")
+        self.assertEqual((code, told["samples"], told["corrupt"]), (0, self.SAMPLES, 0))
+        self.assertGreater(told["bytes"], self.SAMPLES * 2000)
+        self.serve({"a.jpg": b"no picture", "b.txt": b"text"})
+        code, told = verified("s3://bucket/a.jpg")
+        self.assertEqual((code, told["corrupt"]), (1, 1))
+        self.assertEqual(told["findings"][0]["name"], "a.jpg")
+
+    def test_other_commands_take_none(self):
+        done = subprocess.run([CTL, "pack", "s3://bucket/x", str(self.folder / "out")],
+                              stderr=subprocess.PIPE, text=True, timeout=60)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("this command reads files of this machine", done.stderr)
+
+    def test_columns_of_a_dataset_that_is_served(self):
+        data = self.folder / "shards"
+        data.mkdir()
+        columns = [("text", "bytes", None), ("picture", "jpeg", None), ("n", "int", 8)]
+        (data / "0.mds").write_bytes(mds_shard(columns, [(b"text", b"no picture", bytes(8))]))
+        daemon = self.start("--dataset", f"shards={data},column=text")
+        wait_until(lambda: daemon.status()["datasets"], what="the dataset")
+        code, told = verified("shards")
+        self.assertEqual((code, told["samples"], told["bytes"]), (0, 1, 4))
+
+
 class Packed(Stores):
     """What is unpacked once: Parquet, Arrow with compressed buffers, MDS shards with gzip."""
+
+    @unittest.skipUnless(HAS_PYARROW, f"pyarrow is not installed for {PYTHON}")
+    def test_verify_unpacks_into_a_folder_that_goes(self):
+        data = self.write(self.PARQUET)
+        there = self.folder / "there"
+        there.mkdir()
+        os.environ["TMPDIR"] = str(there)
+        code, told = verified(data)
+        self.assertEqual((code, told["samples"], told["corrupt"]), (0, self.SAMPLES, 0))
+        self.assertEqual(list(there.iterdir()), [])
 
     def write(self, code):
         os.environ["BATCHFLOW_PYTHON"] = PYTHON

@@ -238,6 +238,8 @@ std::string to_json(const Snapshot& now, bool with_models) {
                                {"format", one.format},
                                {"tokens", one.tokens},
                                {"packing", one.sequences.packing},
+                               {"column", one.column},
+                               {"label", one.label},
                                {"pinned", one.pinned},
                                {"bundle_samples", one.bundle_samples},
                                {"pipelines", Json::array()}});

@@ -42,6 +42,7 @@ struct Snapshot {
     bool pinned = false;   // kept, though no job reads it
     bool brought = false;  // by a job, which named its path
     std::uint64_t bundle_samples = 1;
+    std::string column, label;        // as they were said; empty: found out, or no table
     std::vector<Pipeline> pipelines;  // that jobs have used; without those that a job brought
   };
   std::string version;

@@ -2,13 +2,18 @@
 // damage.
 #include "runtime/ctl/verify_dataset.h"
 
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "doctest/doctest.h"
+#include "runtime/audio/sound_file.h"
 #include "runtime/failpoint/failpoint.h"
 #include "tests/runtime/ctl/program.h"
 #include "tests/runtime/prepare/pictures.h"
 #include "tests/runtime/sources/dataset_files.h"
+#include "tests/skip.h"
+#include "tests/source_dir.h"
 
 namespace batchflow::test::verify_test {
 using ctl::Finding;
@@ -31,9 +36,8 @@ std::string cut(std::string text) {
 
 VerifyReport verified(const Folder& data, VerifyOptions options = {}) {
   const auto index = sources::open_index(source(data.path()));
-  std::string only;
-  const protocol::Descriptor root = sources::open_root(data.path(), only);
-  return verify_dataset(*index, root.get(), options);
+  const auto root = sources::open_data(data.path());
+  return verify_dataset(*index, *root, options);
 }
 
 std::vector<std::string> names(const VerifyReport& report) {
@@ -129,24 +133,90 @@ TEST_CASE("members of a tar are decoded by their names") {
   CHECK(report.findings.at(0).why == "jpg: neither JPEG, PNG, BMP, WebP, TIFF nor AVIF");
 }
 
+TEST_CASE("sounds are decoded, by their names and by what they begin with") {
+  if (!audio::has_sound_files()) return skipped("this build decodes no sound");
+  const auto sound = [](const char* name) {
+    std::ostringstream out;
+    out << std::ifstream(source_dir() / "tests/runtime/prepare/golden_sound" / name,
+                         std::ios::binary)
+               .rdbuf();
+    return out.str();
+  };
+  const Folder data;
+  data.write("a.wav", sound("bytes.wav"));
+  data.write("b.unknown", sound("mono.flac"));
+  data.write("c.ogg", sound("mono.ogg"));
+  data.write("cut.flac", cut(sound("mono.flac")));
+  data.write("text.wav", "no sound");
+  data.write("other.txt", "no sound");
+  const VerifyReport report = verified(data);
+  CHECK(report.samples == 6);
+  CHECK(report.sounds == 3);
+  CHECK(report.unreadable == 0);
+  CHECK(names(report) == Names{"cut.flac", "text.wav"});
+
+  const Folder tars;
+  tars.write("a.tar", tar_member("a.wav", sound("bytes.wav")) + tar_member("a.txt", "speech") +
+                          tar_member("b.wav", cut(sound("bytes.wav"))) +
+                          tar_member("b.txt", "speech") + tar_end());
+  const VerifyReport members = verified(tars);
+  CHECK(members.sounds == 1);
+  CHECK(names(members) == Names{"b"});
+  CHECK(members.findings.at(0).why.find("wav: ") == 0);
+}
+
+TEST_CASE("what a pipeline reads of a sample is looked at, too: masks, boxes and the rest") {
+  const Folder data, other;
+  const auto mask = [](unsigned width) {
+    return text_of(encode_png(make_pixels(width, 30, 1, 1), width, 30, {}));
+  };
+  data.write("a.tar", tar_member("a.jpg", jpeg(1)) + tar_member("a.mask.png", mask(40)) +
+                          tar_member("a.json", R"({"boxes": [[1, 2, 3, 4]]})") +
+                          tar_member("b.jpg", jpeg(2)) + tar_member("b.mask.png", mask(39)) +
+                          tar_member("b.json", R"({"boxes": []})") + tar_member("c.jpg", jpeg(3)) +
+                          tar_member("c.mask.png", mask(40)) +
+                          tar_member("c.json", R"({"boxes": [[1, 2, 3]]})") + tar_end());
+  CHECK(verified(data).sound());
+  other.write("detect.yaml",
+              "kind: pipeline\nname: detect\nfields:\n"
+              "  - {field: image, kind: picture}\n"
+              "  - {field: mask, kind: mask, from: mask.png}\n"
+              "  - {field: boxes, kind: boxes, from: json, key: boxes}\n"
+              "steps:\n  - {step: decode}\n  - {step: resize, size: [32, 32]}\n");
+  const Outcome outcome =
+      run_ctl({"verify", data.path(), "--pipeline", other / "detect.yaml", "--json"}, other.path());
+  CHECK(outcome.code == 1);
+  CHECK(outcome.err == "");
+  const auto told = nlohmann::json::parse(outcome.out, nullptr, false);
+  REQUIRE_MESSAGE(told.is_object(), outcome.out);
+  CHECK(told.at("prepared") == 1);
+  CHECK(told.at("corrupt") == 2);
+  CHECK(told.at("findings").at(0).at("name") == "b");
+  CHECK(told.at("findings").at(0).at("why").get<std::string>().find("field 'mask'") == 0);
+  CHECK(told.at("findings").at(1).at("name") == "c");
+  CHECK(told.at("findings").at(1).at("why").get<std::string>().find("field 'boxes'") == 0);
+
+  const Outcome wrong = run_ctl({"verify", data.path(), "--pipeline", "detectt"}, other.path());
+  CHECK(wrong.code == 2);
+}
+
 TEST_CASE("unreadable samples differ from corrupt ones, after three tries") {
   const Folder data;
   for (int i = 0; i < 3; ++i) data.write(fmt::format("{}.jpg", i), jpeg(i));
   const auto index = sources::open_index(source(data.path()));
-  std::string only;
-  const protocol::Descriptor root = sources::open_root(data.path(), only);
+  const auto root = sources::open_data(data.path());
   failpoint::configure_failpoints(
       "sources.read.error=fail:1:2");  // two tries, and the third is well
-  VerifyReport report = verify_dataset(*index, root.get(), {});
+  VerifyReport report = verify_dataset(*index, *root, {});
   CHECK(report.sound());
   failpoint::configure_failpoints("sources.read.error=fail:1:3");
-  report = verify_dataset(*index, root.get(), {});
+  report = verify_dataset(*index, *root, {});
   failpoint::configure_failpoints("");
   CHECK(report.corrupt == 0);
   CHECK(report.unreadable == 1);
   CHECK(names(report) == Names{"0.jpg"});
   std::filesystem::remove(data / "1.jpg");
-  report = verify_dataset(*index, root.get(), {});
+  report = verify_dataset(*index, *root, {});
   CHECK(report.corrupt == 0);
   CHECK(names(report) == Names{"1.jpg"});
   CHECK(report.findings[0].what == Finding::What::unreadable);
