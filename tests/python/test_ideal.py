@@ -10,6 +10,7 @@ import unittest
 
 import batchflow
 from support import CTL, Daemon, Served, needs, wait_until, write_rows
+from test_cluster import TOKEN, Cluster, free_port
 from test_receipts import verify
 
 BATCH = 8
@@ -55,6 +56,23 @@ class Job(threading.Thread):
         return [one for _, one in self.given if one["again"] > 0]
 
 
+def check_whole(test, jobs, rows):
+    """Each sample once, but for the batches that were given again, which are the same."""
+    keys = []
+    for job in jobs:
+        last = None
+        for _, one in job.given:
+            if one["again"]:
+                test.assertEqual({**last, "again": one["again"]}, one)
+                test.assertEqual(last["again"] + 1, one["again"])
+            else:
+                keys += one["keys"][:len(one["keys"]) - one["fillers"]]
+            last = one
+            for row, key in zip(one["rows"], one["keys"]):
+                test.assertEqual(row, [key * 7, key * 7 + 7, key * 7 + 14])
+    test.assertEqual(sorted(keys), list(range(rows)))
+
+
 class Ideal(Served):
     ROWS = 2000
     WIDTH = 1024  # 8 KiB a sample
@@ -91,21 +109,8 @@ class Ideal(Served):
         for job in jobs:
             wait_until(lambda job=job: len(job.given) >= batches or job.problem, what="batches")
 
-    def check_whole(self, *jobs, rows=None):
-        """Each sample once, but for the batches that were given again, which are the same."""
-        keys = []
-        for job in jobs:
-            last = None
-            for _, one in job.given:
-                if one["again"]:
-                    self.assertEqual({**last, "again": one["again"]}, one)
-                    self.assertEqual(last["again"] + 1, one["again"])
-                else:
-                    keys += one["keys"][:len(one["keys"]) - one["fillers"]]
-                last = one
-                for row, key in zip(one["rows"], one["keys"]):
-                    self.assertEqual(row, [key * 7, key * 7 + 7, key * 7 + 14])
-        self.assertEqual(sorted(keys), list(range(self.ROWS if rows is None else rows)))
+    def check_whole(self, *jobs):
+        check_whole(self, jobs, self.ROWS)
 
 
 class Answers(Ideal):
@@ -255,6 +260,44 @@ class Untouched(Ideal):
         self.assertEqual([one["again"] for one in job.again()],
                          list(range(1, len(job.again()) + 1)))
         asking.join(60)
+
+
+class FromAnotherMachine(Ideal):
+    """As a job has it whose service is reached by TCP."""
+
+    def serve(self, failing, *arguments):
+        self.port, token = free_port(), self.folder / "token"
+        token.write_text(TOKEN + "\n")
+        token.chmod(0o600)
+        os.environ["BATCHFLOW_TOKEN_FILE"] = str(token)
+        super().serve(failing, "--tcp", f"127.0.0.1:{self.port}", "--tcp-token", str(token),
+                      *arguments)
+
+    def test_it_is_measured_and_the_epoch_is_whole(self):
+        job = Job(compute_s=0.005, service=f"tcp://127.0.0.1:{self.port}")
+        self.begun(job)
+        steps = self.ideal("500ms")["ideal"]["steps"]
+        job.end()
+        self.check_whole(job)
+        self.assertEqual(len(job.again()), steps)
+
+
+class OnNodes(Cluster):
+    def test_ranks_of_several_nodes_alike(self):
+        meet = threading.Barrier(2)
+        ranks = [Job(compute_s=0.005, meet=meet, rank=rank, world_size=2, job_name="two",
+                     service=self.agent(name).socket) for rank, name in enumerate("ab")]
+        for rank in ranks:
+            wait_until(lambda rank=rank: len(rank.given) >= 4 or rank.problem, what="batches")
+        done = subprocess.run([CTL, "--service", self.coordinator.socket, "doctor", "--ideal=500ms",
+                               "--json"], stdout=subprocess.PIPE, timeout=120)
+        (found,) = json.loads(done.stdout)["jobs"]
+        self.assertTrue(found["ideal"]["is_measured"], found)
+        for rank in ranks:
+            rank.end()
+        self.assertEqual(*({(one["step"], one["again"]) for one in rank.again()} for rank in ranks))
+        self.assertEqual(len(ranks[0].again()), found["ideal"]["steps"])
+        check_whole(self, ranks, self.ROWS)
 
 
 if __name__ == "__main__":
