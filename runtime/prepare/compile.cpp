@@ -104,6 +104,8 @@ std::unique_ptr<Pipeline> PipelineCompiler::run() {
   else if (!has_fields_)
     plan_numbers();
   end_sound();
+  // What is kept of the picture has none of them behind it.
+  if (own_random_) out_->info_.has_random = true;
   if (has_fields_) end_fields();
   if (out_->afterwards_) end_plugins();
   if (out_->spec_.find(sources::kLabelField) == nullptr && has_labels_) {

@@ -11,6 +11,8 @@ namespace batchflow::prepare {
 namespace {
 
 constexpr std::uint32_t kViewsMost = 64;
+// The index of the first step of a field: behind all that steps of the pipeline can have.
+constexpr std::uint32_t kOwnDraws = 64;
 
 void check_fill(config::ConfigSection& section, const FieldEntry& entry, batch::ElementType type) {
   if (entry.kind != FieldKind::mask || entry.fill <= mask_number_most(type)) return;
@@ -53,9 +55,15 @@ void PipelineCompiler::add_field(config::ConfigSection& section) {
   out_->joint_.push_back(std::move(field));
   own_ = &out_->joint_.back();
   own_stage_ = StepStage::decode;
+  own_steps_ = 0;
   section.sections("steps", [this](config::ConfigSection& step) { add_own(step); });
   own_ = nullptr;
-  check_fill(section, out_->joint_.back().entry, out_->spec_.fields.back().type);
+  const JointField& made = out_->joint_.back();
+  if (made.entry.kind == FieldKind::sound && !made.numbers.sound)
+    section.refuse("steps",
+                   fmt::format("field '{}' is a sound, and is not decoded", made.entry.name),
+                   "write steps: [{step: decode_sound, rate: 16000}]");
+  check_fill(section, made.entry, out_->spec_.fields.back().type);
 }
 
 void PipelineCompiler::add_picture_field(config::ConfigSection& section, const FieldEntry& entry) {
@@ -100,7 +108,11 @@ void PipelineCompiler::add_own(config::ConfigSection& section) {
   const std::string_view kind = kind_name(own_->entry.kind);
   const bool is_plain =
       own_->entry.kind == FieldKind::numbers || own_->entry.kind == FieldKind::bytes;
-  const std::string_view may = is_plain ? "tokens, cast and reshape" : "cast";
+  const bool is_sound = own_->entry.kind == FieldKind::sound;
+  const std::string_view may =
+      is_plain   ? "tokens, cast and reshape"
+      : is_sound ? "decode_sound, cut_sound or random_cut_sound, mel_spectrogram and cast"
+                 : "cast";
   check_count(section, all_steps_);
   if (is_plugin(section))
     section.refuse(section.has("plugin") ? "plugin" : "python",
@@ -109,7 +121,9 @@ void PipelineCompiler::add_own(config::ConfigSection& section) {
   const PipelineStep step = read_step(section);
   const bool fits =
       step.stage == StepStage::cast ||
-      (is_plain && (step.stage == StepStage::tokens || step.stage == StepStage::reshape));
+      (is_plain && (step.stage == StepStage::tokens || step.stage == StepStage::reshape)) ||
+      (is_sound && (step.stage == StepStage::sound || step.stage == StepStage::cut_sound ||
+                    step.stage == StepStage::mel));
   if (!fits)
     section.refuse("step",
                    fmt::format("'{}' does not work on field '{}', which is of kind {}", step.name,
@@ -119,7 +133,8 @@ void PipelineCompiler::add_own(config::ConfigSection& section) {
                                may));
   if (step.stage <= own_stage_)
     section.refuse("step", fmt::format("'{}' stands twice, or too late", step.name),
-                   "write tokens, cast, reshape, each once");
+                   is_sound ? fmt::format("write {}, each once", may)
+                            : "write tokens, cast, reshape, each once");
   own_stage_ = step.stage;
   ++all_steps_;
   add_text("of field " + step.text);
@@ -133,7 +148,9 @@ void PipelineCompiler::add_own(config::ConfigSection& section) {
     out_->spec_.fields[own_->numbers.field].type = to;
     return;
   }
-  take_kind(section, step, 0);
+  own_random_ = own_random_ || step.random;
+  // The same place in the steps of another field draws the same.
+  take_kind(section, step, kOwnDraws + own_steps_++);
 }
 
 void PipelineCompiler::end_fields() {

@@ -30,15 +30,15 @@ void PipelineCompiler::shape_sound(config::ConfigSection& section) {
 
 void PipelineCompiler::take(config::ConfigSection& section, const PipelineStep&, std::uint32_t,
                             const DecodeSound& step) {
-  if (own_)
-    section.refuse("step", "a field beside others is no sound yet",
-                   "leave 'fields' out, and name the sound by field: NAME");
+  if (has_fields_ && !own_)
+    section.refuse("step", "sounds beside other fields have steps of their own",
+                   "write it into the steps of a field of kind: sound");
   auto [plan, field] = worked_on(section);
   if (plan.stored.type != batch::ElementType::u8 || plan.stored.shape.size() != 1)
     section.refuse("step", fmt::format("field '{}' is no encoded sound", field.name),
                    "leave this step out, or name the field that is by field: NAME");
   plan.sound.emplace().decode = step;
-  field.name = plan.stored.name == "bytes" ? "sound" : plan.stored.name;
+  if (!own_) field.name = plan.stored.name == "bytes" ? "sound" : plan.stored.name;
   shape_sound(section);
 }
 
@@ -77,11 +77,13 @@ void PipelineCompiler::take(config::ConfigSection& section, const PipelineStep&,
 }
 
 void PipelineCompiler::end_sound() {
-  for (const NumbersPlan& plan : out_->numbers_) {
+  const auto check = [this](const NumbersPlan& plan) {
     if (plan.sound && !plan.sound->cut && plan.sound->decode.channels > 1)
       section_.refuse("steps", "sounds of several channels would have different lengths",
                       "add cut_sound or random_cut_sound, or write channels: 1");
-  }
+  };
+  for (const NumbersPlan& plan : out_->numbers_) check(plan);
+  for (const JointField& field : out_->joint_) check(field.numbers);
 }
 
 }  // namespace batchflow::prepare

@@ -15,7 +15,7 @@
 
 namespace batchflow::prepare {
 
-enum class FieldKind : std::uint8_t { picture, mask, boxes, points, numbers, bytes };
+enum class FieldKind : std::uint8_t { picture, mask, boxes, points, numbers, bytes, sound };
 std::string_view kind_name(FieldKind kind);
 // Whether the steps that move pixels move it, too.
 constexpr bool follows_picture(FieldKind kind) {

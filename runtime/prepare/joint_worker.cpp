@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -40,6 +41,7 @@ bool JointWorker::begin(const CompiledPipeline& pipeline, const sources::RecordP
                         Bytes numbers, const batch::BlockWriter& out, std::uint32_t index) {
   masks_.clear();
   needs_ = 0;
+  Bytes for_sounds = 0;  // one after the other
   for (const JointField& field : pipeline.joint()) {
     if (!find_parts(field, parts)) {
       if (field.entry.optional) continue;
@@ -50,6 +52,10 @@ bool JointWorker::begin(const CompiledPipeline& pipeline, const sources::RecordP
       masks_.push_back({part->bytes, field.entry.name, field.entry.fill,
                         pipeline.spec().fields[field.numbers.field].type,
                         out.row(field.numbers.field, index)});
+    } else if (field.entry.kind == FieldKind::sound) {
+      if (!sounds_.open(*field.numbers.sound, part->bytes))
+        return fail(fmt::format("field '{}': {}", field.entry.name, sounds_.problem()));
+      for_sounds = std::max(for_sounds, sounds_.needs(*field.numbers.sound));
     } else if (field.entry.kind == FieldKind::bytes) {
       if (field.entry.stored.form == StoredForm::json)
         needs_ = memory::counted_sum(needs_, 2 * part->bytes.size());
@@ -63,15 +69,17 @@ bool JointWorker::begin(const CompiledPipeline& pipeline, const sources::RecordP
     }
   }
   needs_ = memory::counted_sum(needs_, memory::counted_product(2, numbers));
+  needs_ = memory::counted_sum(needs_, for_sounds);
   return true;
 }
 
 bool JointWorker::write(const CompiledPipeline& pipeline, const sources::RecordParts& parts,
                         std::span<const Operation> operations, Extent2 extent,
-                        const batch::BlockWriter& out, std::uint32_t index) {
+                        std::uint64_t draw_key, const batch::BlockWriter& out,
+                        std::uint32_t index) {
   const std::vector<JointField>& fields = pipeline.joint();
   kept_.resize(fields.size());
-  const Moved moved{operations, extent};
+  const Moved moved{operations, extent, draw_key};
   // Boxes first: their rows decide about rows of others.
   for (const bool boxes : {true, false})
     for (std::size_t i = 0; i < fields.size(); ++i)
@@ -87,6 +95,12 @@ bool JointWorker::write_one(const CompiledPipeline& pipeline, std::size_t at,
   const JointField& field = pipeline.joint()[at];
   const FieldEntry& entry = field.entry;
   const bool stored = find_parts(field, parts);
+  if (entry.kind == FieldKind::sound)
+    return (sounds_.open(*field.numbers.sound, parts_.front()->bytes) &&
+            sounds_.write(*field.numbers.sound, moved.draw_key,
+                          pipeline.spec().fields[field.numbers.field], out, field.numbers.field,
+                          index)) ||
+           fail(fmt::format("field '{}': {}", entry.name, sounds_.problem()));
   sources::Part part{entry.part, field.numbers.stored.type, {}};
   if (stored && !read(field, part))
     return fail(fmt::format("field '{}': {}", entry.name, problem_));

@@ -10,6 +10,7 @@
 #include "runtime/prepare/operations.h"
 #include "runtime/prepare/picture_worker.h"
 #include "runtime/prepare/plan.h"
+#include "runtime/prepare/sound.h"
 #include "runtime/prepare/stored_values.h"
 
 namespace batchflow::prepare {
@@ -23,19 +24,24 @@ class JointWorker {
   std::span<const MaskAlong> masks() const { return masks_; }
   Bytes needs() const { return needs_; }
 
-  // Writes all fields but masks. `operations` were done to the picture, which had `extent`.
+  // Writes all fields but masks. `operations` were done to the picture, which had `extent`. Sounds
+  // draw by `draw_key`.
   bool write(const CompiledPipeline& pipeline, const sources::RecordParts& parts,
-             std::span<const Operation> operations, Extent2 extent, const batch::BlockWriter& out,
-             std::uint32_t index);
+             std::span<const Operation> operations, Extent2 extent, std::uint64_t draw_key,
+             const batch::BlockWriter& out, std::uint32_t index);
   const std::string& problem() const { return problem_; }
 
-  Bytes held() const { return values_.held(); }
-  void drop() { values_.drop(); }
+  Bytes held() const { return values_.held() + sounds_.held(); }
+  void drop() {
+    values_.drop();
+    sounds_.drop();
+  }
 
  private:
   struct Moved {
     std::span<const Operation> operations;
     Extent2 extent;
+    std::uint64_t draw_key;
   };
 
   bool write_one(const CompiledPipeline& pipeline, std::size_t at,
@@ -56,6 +62,7 @@ class JointWorker {
   std::vector<MaskAlong> masks_;
   Bytes needs_ = 0;
   StoredValues values_;
+  SoundWorker sounds_;
   std::vector<const sources::Part*> parts_;
   std::vector<std::vector<std::uint8_t>> kept_;  // of each field of boxes: which rows stay
   std::string problem_;

@@ -134,6 +134,8 @@ class PipelineCompiler {
   std::uint32_t all_views_ = 0;
   JointField* own_ = nullptr;  // the field with the steps that are read
   StepStage own_stage_ = StepStage::decode;
+  std::uint32_t own_steps_ = 0;  // of that field
+  bool own_random_ = false;      // a step of a field draws
 };
 
 }  // namespace batchflow::prepare

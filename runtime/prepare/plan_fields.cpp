@@ -18,7 +18,8 @@ void check_part(config::ConfigSection& section, const sources::SampleIndex& data
   const batch::Field* const part = stored.find(name);
   if (!part) refuse_part(section, section.has("from") ? "from" : "field", dataset, name);
   const bool needs_bytes = entry.kind == FieldKind::picture || entry.kind == FieldKind::mask ||
-                           entry.kind == FieldKind::bytes || entry.stored.form != StoredForm::plain;
+                           entry.kind == FieldKind::bytes || entry.kind == FieldKind::sound ||
+                           entry.stored.form != StoredForm::plain;
   if (needs_bytes && part->type != batch::ElementType::u8)
     section.refuse("kind",
                    fmt::format("field '{}' is read from bytes, and '{}' holds {}", entry.name, name,
@@ -92,8 +93,11 @@ batch::Field planned_field(config::ConfigSection& section, const sources::Sample
   const batch::BatchSpec all = stored_fields(dataset);
   const batch::Field* const part = all.find(entry.part);
   // The part, where it holds the numbers themselves.
-  const batch::Field* const plain =
-      entry.stored.form == StoredForm::plain && entry.kind != FieldKind::bytes ? part : nullptr;
+  const batch::Field* const plain = entry.stored.form == StoredForm::plain &&
+                                            entry.kind != FieldKind::bytes &&
+                                            entry.kind != FieldKind::sound
+                                        ? part
+                                        : nullptr;
   batch::Field made{entry.name, batch::ElementType::u8, {}, true};
   if (entry.kind == FieldKind::mask) {
     made.ragged = false;  // its shape is that of the picture, once that is known

@@ -125,9 +125,9 @@ class WorkerPreparer final : public Preparer {
       if (!parts_.find(kind, kept.record, pipeline.stored())) return fail(parts_.problem());
     }
     const bool followed = pipeline.picture() && pipeline.views().empty();
-    return joint_.write(pipeline, parts_,
-                        followed ? pictures_.followed() : std::span<const Operation>(),
-                        followed ? pictures_.stored_extent() : Extent2{}, out, index) ||
+    return joint_.write(
+               pipeline, parts_, followed ? pictures_.followed() : std::span<const Operation>(),
+               followed ? pictures_.stored_extent() : Extent2{}, input.draw_key, out, index) ||
            fail(joint_.problem());
   }
 

@@ -10,7 +10,8 @@
 namespace batchflow::prepare {
 namespace {
 
-constexpr std::string_view kKinds[] = {"picture", "mask", "boxes", "points", "numbers", "bytes"};
+constexpr std::string_view kKinds[] = {"picture", "mask",  "boxes", "points",
+                                       "numbers", "bytes", "sound"};
 constexpr std::string_view kForms[] = {"plain", "npy", "json"};
 constexpr std::string_view kFormats[] = {"xyxy", "xywh", "cxcywh"};
 constexpr std::uint64_t kRowsMost = std::uint64_t{1} << 32;
@@ -59,7 +60,8 @@ void read_stored(config::ConfigSection& section, FieldEntry& field) {
   only_for(section, field, "stored",
            {FieldKind::boxes, FieldKind::points, FieldKind::numbers, FieldKind::bytes});
   const bool is_bytes = field.kind == FieldKind::bytes;
-  const bool may = field.kind != FieldKind::picture && field.kind != FieldKind::mask;
+  const bool may = field.kind != FieldKind::picture && field.kind != FieldKind::mask &&
+                   field.kind != FieldKind::sound;
   const StoredForm usual = may && !is_bytes ? form_of(field.part) : StoredForm::plain;
   field.stored.form = section.choice("stored", {std::begin(kForms), std::end(kForms)},
                                      is_bytes && section.has("key") ? StoredForm::json : usual);

@@ -278,7 +278,7 @@ class Fields(Folder):
         texts = re.findall(r"^```yaml\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
         some = [text for text in texts if text.startswith("  - ")]
         texts = [text for text in texts if text.startswith("kind: pipeline")]
-        self.assertEqual((len(texts), len(some)), (2, 2))
+        self.assertEqual((len(texts), len(some)), (2, 3))
         texts += [f"name: some\nfields:\n  - {{field: image, kind: picture}}\n{text}"
                   "steps: [{step: decode}, {step: resize, size: [8, 8]}]\n" for text in some]
         files = []

@@ -65,6 +65,27 @@ class Sound(Folder):
             labels += batch["label"].tolist()
         self.assertEqual(sorted(labels), list(range(16)))
 
+    def test_sounds_beside_their_texts(self):
+        with tarfile.open(self.folder / "speech.tar", "w") as tar:
+            for number in range(16):
+                for name, content in (("wav", sound(number)), ("txt", f"words {number}".encode())):
+                    member = tarfile.TarInfo(f"{number:04}.{name}")
+                    member.size = len(content)
+                    tar.addfile(member, io.BytesIO(content))
+        pipeline = batchflow.Pipeline(fields=[
+            {"field": "speech", "kind": "sound", "from": "wav", "steps": STEPS},
+            {"field": "all", "kind": "sound", "from": "wav", "steps": STEPS[:1]},
+            {"field": "words", "kind": "bytes", "from": "txt"}], steps=[])
+        seen = []
+        for batch in self.loader(self.folder / "speech.tar", pipeline):
+            self.assertEqual(batch["speech"].shape[1:], (400,))
+            for values, whole, words in zip(batch["speech"], batch["all"], batch["words"]):
+                number = round(float(values[0]) * 128)
+                self.assertEqual(bytes(words).decode(), f"words {number}")
+                self.assertEqual(len(whole), 500)
+                seen.append(number)
+        self.assertEqual(sorted(seen), list(range(16)))
+
     def test_sounds_of_their_own_lengths(self):
         (self.folder / "sounds").mkdir()
         for number in range(1, 9):

@@ -2,16 +2,21 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <set>
 
+#include "runtime/audio/sound_file.h"
 #include "runtime/sources/npy.h"
 #include "runtime/sources/pack.h"
 #include "tests/runtime/prepare/golden.h"
 #include "tests/runtime/prepare/harness.h"
 #include "tests/runtime/prepare/pictures.h"
 #include "tests/runtime/sources/dataset_files.h"
+#include "tests/skip.h"
+#include "tests/source_dir.h"
 
 namespace batchflow::test::fields_test {
 namespace {
@@ -546,6 +551,95 @@ TEST_CASE("texts and numbers go along, with steps of their own") {
   for (const batch::Field& field : made.spec().fields) names.push_back(field.name);
   CHECK(names ==
         std::vector<std::string>{"image", "caption", "first", "tokens", "id", "vector", "extra"});
+}
+
+TEST_CASE("sounds go along, with steps of their own") {
+  if (!audio::has_sound_files()) return skipped("libsndfile1-dev is not installed");
+  const std::string sound =
+      text_of(read_file(source_dir() / "tests/runtime/prepare/golden_sound/mono.wav"));
+  const auto entry = [](std::string_view name, std::string_view more) {
+    return fmt::format(
+        "  - {{field: {}, kind: sound, from: wav, steps: [{{step: decode_sound, rate: "
+        "16000}}{}]}}\n",
+        name, more);
+  };
+  const std::string fields =
+      entry("whole", "") + entry("noisy", ", {step: random_cut_sound, frames: 2000}") +
+      entry("clean", ", {step: random_cut_sound, frames: 2000}") +
+      entry("mel",
+            ", {step: cut_sound, frames: 1600}, {step: mel_spectrogram, n_fft: 400, mels: 20}, "
+            "{step: cast, to: f16}") +
+      "  - {field: text, kind: bytes, from: txt}\n" + std::string(kPicture);
+  const std::string steps = "[{step: decode}, {step: random_resized_crop, size: 16}]";
+  const Members members{{"txt", "what is said"},
+                        {"wav", sound},
+                        {"png", text_of(encode_png(make_pixels(20, 30, 3, 1), 20, 30, {}))}};
+  std::set<std::size_t> starts;
+  for (std::uint64_t key = 0; key < 20; ++key) {
+    Made made(fields, steps, members, key);
+    REQUIRE_MESSAGE(made.result == Prepared::done, made.problem);
+    const std::vector<float> whole = made.field<float>("whole"), noisy = made.field<float>("noisy");
+    REQUIRE(noisy.size() == 2000);
+    const auto found = std::search(whole.begin(), whole.end(), noisy.begin(), noisy.end());
+    REQUIRE(found != whole.end());
+    starts.insert(static_cast<std::size_t>(found - whole.begin()));
+    // Two of one length are cut alike.
+    CHECK(made.field<float>("clean") == noisy);
+    CHECK(made.field<std::uint8_t>("text").size() == 12);
+    // The picture is the one without these fields.
+    CHECK(made.field<std::uint8_t>("image") ==
+          Made(kPicture, steps, members, key).field<std::uint8_t>("image"));
+  }
+  CHECK(starts.size() > 10);
+  const Made made(fields, steps, members);
+  const auto& all = made.spec().fields;
+  CHECK(all[0].ragged);
+  CHECK(all[3].type == batch::ElementType::f16);
+  CHECK(all[3].shape[0] == 20);
+  // Its decoded form is the picture's, and the sound comes out of the record behind it.
+  CHECK(pipeline(fields, "[{step: decode}, {step: resize, size: [16, 16]}]", unknown_parts())
+            ->info()
+            .prefix_hash == pipeline(fields,
+                                     "[{step: decode}, {step: resize, size: [16, 16]}, "
+                                     "{step: random_crop, size: 8}]",
+                                     unknown_parts())
+                                ->info()
+                                .prefix_hash);
+
+  const auto says = [&](std::string_view text, const Members& sample, std::string_view expected) {
+    const Made wrong(text, "[]", sample);
+    CHECK(wrong.result == Prepared::corrupt);
+    CHECK_MESSAGE(wrong.problem.find(expected) == 0, wrong.problem);
+  };
+  says(entry("a", ""), {{"wav", "no sound"}}, "field 'a': ");
+  says(entry("a", ""), {{"wav", sound.substr(0, sound.size() / 2)}}, "field 'a': ");
+  says(entry("a", ""), {{"txt", "text"}}, "it has no 'wav', of which field 'a' is");
+}
+
+TEST_CASE("sounds that cannot be are refused when the pipeline is compiled") {
+  if (!audio::has_sound_files()) return skipped("libsndfile1-dev is not installed");
+  const auto says = [&](std::string_view fields, std::string_view steps,
+                        std::string_view expected) {
+    const std::string text = refusal(fields, steps, unknown_parts());
+    CHECK_MESSAGE(text.find(expected) != std::string::npos, text);
+  };
+  says("  - {field: a, kind: sound, from: wav}\n", "[]",
+       "field 'a' is a sound, and is not decoded; write steps: [{step: decode_sound");
+  says("  - {field: a, kind: sound, from: wav, steps: [{step: cast, to: f16}]}\n", "[]",
+       "field 'a' is a sound, and is not decoded");
+  says("  - {field: a, kind: sound, from: wav, steps: [{step: cut_sound, frames: 9}]}\n", "[]",
+       "there is no sound yet");
+  says("  - {field: a, kind: sound, from: wav, steps: [{step: tokens, length: 9}]}\n", "[]",
+       "'tokens' does not work on field 'a', which is of kind sound; write decode_sound");
+  says("  - {field: a, kind: bytes, from: wav, steps: [{step: decode_sound, rate: 16000}]}\n", "[]",
+       "'decode_sound' does not work on field 'a', which is of kind bytes");
+  says("  - {field: a, kind: bytes, from: wav}\n", "[{step: decode_sound, rate: 16000}]",
+       "sounds beside other fields have steps of their own");
+  says(
+      "  - {field: a, kind: sound, from: wav, steps: [{step: decode_sound, rate: 16000, channels: "
+      "2}]}\n",
+      "[]", "sounds of several channels would have different lengths");
+  says("  - {field: a, kind: sound, from: wav, optional: true}\n", "[]", "which has no 'optional'");
 }
 
 TEST_CASE("fields need no picture") {

@@ -89,9 +89,10 @@ TEST_CASE("corrupt samples are too many, or none was found in place of one: each
     return service::refusal_text({JobId(0), engine::Refusal::too_many_corrupt, corrupt, allowed});
   };
   CHECK(has(text(103, 102), "103 samples cannot be prepared, 102 may be so; "));
-  CHECK(has(text(103, 102),
-            "allow more: DataLoader(..., corrupt_ratio_max=0.01), which every service allows that a "
-            "script started, and others as far as corrupt_ratio_allowed"));
+  CHECK(
+      has(text(103, 102),
+          "allow more: DataLoader(..., corrupt_ratio_max=0.01), which every service allows that a "
+          "script started, and others as far as corrupt_ratio_allowed"));
   for (const std::uint64_t corrupt : {100, 102}) {
     CAPTURE(corrupt);
     CHECK(text(corrupt, 102)
