@@ -8,12 +8,40 @@ Accelerate, mypy; torchdata, MosaicML Streaming, LitData. Where they are install
 
 import json
 import os
+import subprocess
+import sys
 import unittest
 from pathlib import Path
 
 import batchflow
 from batchflow import imports
 from support import Folder, Served, needs, value_at
+from test_cluster import free_port
+
+
+# Trains in as many processes as it is launched in.
+ACCELERATED = """
+import json, sys
+import accelerate, torch
+import batchflow
+accelerator = accelerate.Accelerator(cpu=True)
+torch.manual_seed(0)
+model = torch.nn.Linear(16, 1)
+loader = batchflow.DataLoader("rows", 50, True, epochs=2, **json.loads(sys.argv[1]))
+model, optimiser, prepared = accelerator.prepare(
+    model, torch.optim.SGD(model.parameters(), 1e-3), loader)
+assert prepared is loader
+keys = []
+for epoch in range(2):
+    keys.append([])
+    for (rows,) in prepared:
+        keys[-1] += [int(row[0]) // 7 for row in rows.tolist()]
+        accelerator.backward(model(rows.float() / 1e5).square().mean())
+        optimiser.step()
+        optimiser.zero_grad()
+print(json.dumps({"processes": accelerator.num_processes, "epochs": len(keys), "keys": keys,
+                  "weights": [value for one in model.parameters() for value in one.flatten().tolist()]}))
+"""
 
 
 def keys_of(rows):
@@ -79,6 +107,36 @@ class Frameworks(Served):
                 optimiser.step()
                 optimiser.zero_grad()
             self.assert_whole(keys)
+
+    @needs("accelerate")
+    def test_accelerate_prepares_a_loader_and_leaves_it_as_it_is(self):
+        code = self.folder / "train.py"
+        code.write_text(ACCELERATED)
+        alone = self.accelerated(code, 1, {})
+        self.assertEqual((alone[0]["processes"], alone[0]["epochs"]), (1, 2))
+        for epoch in range(2):
+            self.assert_whole(alone[0]["keys"][epoch])
+        ranks = self.accelerated(code, 2, {"ranks": "auto"})
+        self.assertEqual([rank["processes"] for rank in ranks], [2, 2])
+        for epoch in range(2):
+            parts = [rank["keys"][epoch] for rank in ranks]
+            self.assertEqual(len(parts[0]), len(parts[1]))
+            self.assert_whole(sorted(parts[0] + parts[1]))
+        for rank in ranks:  # the model is the same in both
+            self.assertEqual(rank["weights"], ranks[0]["weights"])
+
+    def accelerated(self, code, count, options):
+        port = free_port()
+        jobs = [subprocess.Popen(
+            [sys.executable, str(code), json.dumps({"job_name": f"of-{count}", **options})],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count),
+                 "LOCAL_WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1",
+                 "MASTER_PORT": str(port)}) for rank in range(count)]
+        said = [job.communicate(timeout=120) for job in jobs]
+        for job, (_, problem) in zip(jobs, said):
+            self.assertEqual(job.returncode, 0, problem[-3000:])
+        return [json.loads(out.splitlines()[-1]) for out, _ in said]
 
 
 class Types(Folder):
