@@ -17,7 +17,9 @@ namespace {
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-constexpr double kStepsLeast = 8;
+// A loop that computes for less of its time only waits, as far as can be told.
+constexpr double kComputesLeast = 0.001;
+constexpr double kStepsLeast = 4;
 // The batch that is given again comes after those that the job has already; and a job may do other
 // things between steps.
 constexpr double kPatienceTimes = 3;
@@ -36,16 +38,17 @@ std::string milliseconds(double s) {
 
 }  // namespace
 
-IdealGain gain_by_waits(const json& before, const json& now, const std::string& name,
-                        double stalled) {
+IdealGain gain_by_waits(const json& before, const json& now, const std::string& name) {
   const json* const earlier = job_of(before, name);
   const json* const job = job_of(now, name);
   IdealGain gain;
   if (earlier == nullptr || job == nullptr) return gain;
-  const double steps = number(*job, "steps") - number(*earlier, "steps");
-  if (steps <= 0) return gain;
-  gain.step_s = (number(now, "up_s") - number(before, "up_s")) / steps;
-  if (stalled < 0.999) gain.ideal_step_s = gain.step_s * (1 - stalled);
+  const auto change = [&](const char* key) { return number(*job, key) - number(*earlier, key); };
+  const double batches = change("consumed_batches");
+  if (batches <= 0) return gain;
+  const double compute = change("compute_s") / batches;
+  gain.step_s = change("wait_s") / batches + compute;
+  if (compute > kComputesLeast * gain.step_s) gain.ideal_step_s = compute;
   return gain;
 }
 
@@ -57,8 +60,12 @@ IdealGain measured_gain(ServiceClient& client, const std::string& name, IdealGai
     gain.why_not = std::move(why);
     return gain;
   };
-  if (gain.step_s <= 0) return not_measured("it made no step meanwhile; measure for longer");
-  const double wanted = std::max(kStepsLeast, std::floor(seconds / gain.step_s));
+  if (gain.step_s <= 0)
+    return not_measured("it made no step meanwhile; measure for longer, as --ideal=2min");
+  const double wanted = std::floor(seconds / gain.step_s);
+  if (wanted < kStepsLeast)
+    return not_measured(fmt::format("a step takes {:.1f} s; measure for longer: --ideal={:.0f}s",
+                                    gain.step_s, std::ceil(2 * kStepsLeast * gain.step_s)));
   const auto steps = std::min(static_cast<std::uint64_t>(wanted), protocol::kIdealStepsMost);
   try {
     client.ask("job_ideal", {{"job", name}, {"steps", steps}});
@@ -73,7 +80,12 @@ IdealGain measured_gain(ServiceClient& client, const std::string& name, IdealGai
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     const double past = std::chrono::duration<double>(Clock::now() - begin).count();
     bar.show(std::min(1.0, past / seconds));
-    const json status = client.ask("status");
+    json status;
+    try {
+      status = client.ask("status");
+    } catch (const Failure& lost) {
+      return not_measured(lost.what());
+    }
     const json* const job = job_of(status, name);
     if (job == nullptr) return not_measured("the job has ended meanwhile");
     if (number(*job, "ideal_ranks_done") == std::max(1.0, number(*job, "ranks"))) {

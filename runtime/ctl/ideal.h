@@ -22,9 +22,9 @@ struct IdealGain {
   double ratio() const { return step_s / ideal_step_s - 1; }
 };
 
-// Judges by the waits of a job between two answers of the service. `stalled`: the part of its time.
+// Judges by the waits of a job between two answers of the service, as its ranks have measured them.
 IdealGain gain_by_waits(const nlohmann::json& before, const nlohmann::json& now,
-                        const std::string& job, double stalled);
+                        const std::string& job);
 // Measures it, if the service agrees: for `seconds` at most.
 IdealGain measured_gain(ServiceClient& client, const std::string& job, IdealGain by_waits,
                         double seconds);

@@ -89,7 +89,7 @@ std::vector<IdealGain> add_gains(ServiceClient& client, const json& before, cons
                                  double seconds, std::vector<Diagnosis>& found) {
   std::vector<IdealGain> gains;
   for (Diagnosis& one : found) {
-    IdealGain gain = gain_by_waits(before, now, one.job, one.stalled);
+    IdealGain gain = gain_by_waits(before, now, one.job);
     if (found.size() > 1) {
       gain.why_not = fmt::format("there are several jobs; name it: doctor {} --ideal", one.job);
     } else {

@@ -138,6 +138,7 @@ void visit_figures(const Jobs::Status& job, Visit&& visit) {
   visit("waiting_ranks", job.waiting, {});
   visit("waits_s", seconds(job.waits), {});
   visit("waits_to_begin_s", seconds(job.waits_to_begin), {});
+  visit("consumed_batches", job.consumed, {});
   visit("ideal_steps", job.ideal.steps_all,
         {"job_ideal_steps_total", "Steps on a batch that was given again (doctor --ideal)."});
   visit("ideal_allowed", job.ideal.are_allowed ? 1 : 0, {});

@@ -58,11 +58,14 @@ TEST_CASE("a job that only waits is not said to be given nothing") {
 }
 
 TEST_CASE("what a perfect loader would gain is judged by the waits") {
+  // Of two ranks, in ten seconds.
   const auto gain = [](double steps, double stalled) {
     json before = status(10, 0, json::object()), now = status(20, 1000, json::object());
-    before["jobs"][0]["steps"] = 5;
-    now["jobs"][0]["steps"] = 5 + steps;
-    return ctl::gain_by_waits(before, now, "train", stalled);
+    before["jobs"][0].update({{"consumed_batches", 7}, {"wait_s", 1.5}, {"compute_s", 3.0}});
+    now["jobs"][0].update({{"consumed_batches", 7 + 2 * steps},
+                           {"wait_s", 1.5 + 20 * stalled},
+                           {"compute_s", 3.0 + 20 * (1 - stalled)}});
+    return ctl::gain_by_waits(before, now, "train");
   };
   CHECK(gain(100, 0.75).ratio() == doctest::Approx(3));
   CHECK(ctl::gain_text(gain(100, 0.75)) ==
