@@ -216,6 +216,14 @@ class Sequences(Folder):
         self.assertIn(b"as tokens=2048", again.stderr)
         self.assertFalse((self.folder / "no").exists())
 
+    def test_tokens_of_64_bits(self):
+        cast = batchflow.Pipeline([{"step": "cast", "to": "i64"}])
+        found = Counter()
+        for batch in self.loader(tokens=128, packing="whole", pipeline=cast):
+            self.assertEqual([str(field.dtype) for field in batch], ["int64", "int32", "int32"])
+            found.update(pieces_of(batch))
+        self.assertEqual(found, expected_pieces(self.documents, 128))
+
     def test_what_was_there_before_is_as_it_was(self):
         flat = self.folder / "flat.u16"
         flat.write_bytes(array("H", range(1000)).tobytes())
