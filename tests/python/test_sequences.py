@@ -193,6 +193,18 @@ class Sequences(Folder):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f"{len(self.documents)} samples".encode(), done.stdout)
 
+    def test_two_names_for_the_same_sequences(self):
+        arguments = []
+        for name in "abcd":
+            arguments += ["--dataset", f"{name}={self.data},tokens=32,packing=whole"]
+        daemon = self.serve(*arguments, name="names")
+        for name in "abcd":
+            found = Counter()
+            for batch in batchflow.DataLoader(name, batch_size=64, output="numpy"):
+                found.update(pieces_of(batch))
+            self.assertEqual(found, expected_pieces(self.documents, 32))
+        self.assertEqual(len({one["version"] for one in daemon.status()["datasets"]}), 1)
+
     def test_packed_by_hand(self):
         made = self.folder / "made"
         done = subprocess.run([CTL, "pack", str(self.data), str(made), "--tokens", "128",
