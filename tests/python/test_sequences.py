@@ -332,7 +332,7 @@ class Page(Folder):
     def test_the_examples_run(self):
         blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
         self.assertGreaterEqual(len(blocks), 1)
-        os.environ.update(BATCHFLOW_IDLE_S="0", BATCHFLOW_DAEMON=DAEMON)
+        os.environ.update(BATCHFLOW_IDLE_S="1", BATCHFLOW_DAEMON=DAEMON)
         done = subprocess.run([sys.executable, "-c", "\n".join(blocks)], cwd=self.folder, timeout=120,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.assertEqual(done.returncode, 0, done.stderr.decode()[-3000:])
