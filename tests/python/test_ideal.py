@@ -3,6 +3,7 @@ a perfect loader. Nothing else of the job changes."""
 
 import json
 import os
+import queue
 import subprocess
 import threading
 import time
@@ -134,6 +135,28 @@ class Answers(Ideal):
         self.assertGreater(real, 0.5)  # 48 ms of reads, 20 ms of computing
         self.assertLess(abs(found["gain_ratio"] - real), 0.1 * real, (found, step_s, ideal_s))
         self.assertEqual(found["steps"], len(times))
+
+    def test_a_loop_that_runs_ahead_of_a_gpu_is_measured_as_the_gpu_is(self):
+        work = queue.Queue(3)
+
+        def compute():
+            while work.get():
+                time.sleep(COMPUTE_S)
+        gpu = threading.Thread(target=compute, daemon=True)
+        gpu.start()
+        job = Job(compute_s=0, after=lambda job, batch: work.put(True))
+        self.begun(job)
+        found = self.ideal("3s")
+        job.stopped = True
+        job.end()
+        work.put(False)
+        # By its waits it only waits, and would gain without bound.
+        self.assertGreater(found["stalled_ratio"], 0.9)
+        times = [when for when, one in job.given if one["again"] > 0]
+        times = times[len(times) // 4:]
+        gpu_s = (times[-1] - times[0]) / (len(times) - 1)
+        self.assertGreaterEqual(gpu_s, 0.9 * COMPUTE_S)
+        self.assertLess(abs(found["ideal"]["ideal_step_s"] - gpu_s), 0.1 * gpu_s)
 
     def test_a_job_whose_script_does_not_allow_it_is_left_alone(self):
         job = Job(ideal=None)
