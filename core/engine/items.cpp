@@ -199,7 +199,7 @@ void Items::look_around(MakingIndex making_index) {
 std::optional<Future::Lane> Items::lane_of(const Block& block) const {
   const Stream& stream = s_.streams[block.stream];
   const Dataset& dataset = s_.datasets[stream.dataset];
-  if (stream.family != Order::relaxed || stream.chosen || block.rehearsal ||
+  if (stream.family != Order::relaxed || !stream.names_samples() || block.rehearsal ||
       dataset.catalogue->bundle_shift() > 0 || !dataset.corrupt_by(stream.pipeline_id).empty()) {
     return {};
   }
