@@ -436,6 +436,7 @@ struct MixtureSet {
   JobId job;
   std::uint64_t at = 0;
   std::span<const std::uint64_t> parts;
+  bool soon = false;  // later than was asked for
 };
 
 using Command = std::variant<Admit, Refuse, Read, Prepare, Transfer, Deliver, Drop, Cancel, Release,

@@ -132,6 +132,6 @@ BATCHFLOW_FIELDS(SetWorkers, node, workers)
 BATCHFLOW_FIELDS(SetTimer, timer, at)
 BATCHFLOW_FIELDS(LetGo, node)
 BATCHFLOW_FIELDS(Adopt, place, share, dataset)
-BATCHFLOW_FIELDS(MixtureSet, job, at, parts)
+BATCHFLOW_FIELDS(MixtureSet, job, at, parts, soon)
 
 }  // namespace batchflow::engine

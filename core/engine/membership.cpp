@@ -448,15 +448,19 @@ void Membership::mixture_changed(Job& job, const MixtureChanged& event) {
   if (job.state == Job::State::refused) return s_.stale();
   const auto& mixing = job.committed.fields().mixing;
   if (!mixing || !mixing->may_change()) return s_.protocol_error();
-  const std::uint64_t drawn = job.mixed ? job.mixed->drawn() : mixing->drawn();
-  const order::MixtureChange change{std::max(event.at, drawn),
-                                    {event.parts.begin(), event.parts.end()}};
+  // Clients count how many there can be; ranks that ask at one time may be one too many.
+  if ((job.mixed ? job.mixed->changes_left() : mixing->changes_left()) == 0 ||
+      mixing->changes_left() == 0)
+    return s_.stale();
+  const std::uint64_t soonest = job.mixed ? job.mixed->soonest() : mixing->soonest();
+  const order::MixtureChange change{
+      std::max(event.at, soonest), {event.parts.begin(), event.parts.end()}, event.at < soonest};
   const std::string problem =
       job.mixed ? job.mixed->problem_of(change) : mixing->problem_of(change);
   if (!problem.empty() || !job.committed.change(change).empty()) return s_.protocol_error();
   if (job.mixed) job.mixed->change(change);
   s_.promise_mixture_changed(job, change);
-  s_.emit(MixtureSet{job.id, change.at, s_.arena.copy(change.parts)});
+  s_.emit(MixtureSet{job.id, change.at, s_.arena.copy(change.parts), change.soon});
 }
 
 void Membership::still_stranded(StreamId index, std::uint64_t serial) {

@@ -39,9 +39,12 @@ StreamId Streams::stream_for(const JobJoined& event, const order::Position& posi
   const bool alone = !s_.config.share_streams || family == Order::listed || chosen || changes;
   // Jobs that draw from the same weights in different ways have nothing in common.
   const bool weighted = family == Order::weighted;
-  const std::uint64_t draws = weighted    ? hash(event.draws, event.multinomial ? 1 : 0)
-                              : at.mixing ? at.draws
-                                          : 0;
+  std::uint64_t draws = weighted ? hash(event.draws, event.multinomial ? 1 : 0) : 0;
+  if (at.mixing) {
+    draws = at.draws;
+    for (const SampleRange& source : at.mixing->sources())
+      draws = hash(draws, source.first.value, source.samples);
+  }
   const std::uint32_t block = block_samples(event, position);
   const std::uint64_t key =
       hash(dataset.id.value, dataset.catalogue->version(), event.pipeline.value,

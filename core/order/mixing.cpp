@@ -13,7 +13,8 @@
 namespace batchflow::order {
 namespace {
 
-// No source is farther from its due: each is within an item of it after each change of the weights.
+// No source is farther from its due. A change of the weights may pass what others were due on to
+// it.
 constexpr __int128 kBehindMost = static_cast<__int128>(Mixing::kSourcesMost) * Mixture::kWhole;
 
 std::string parts_problem(std::span<const std::uint64_t> parts, std::size_t sources) {
@@ -87,7 +88,7 @@ std::optional<Mixing> Mixing::from(Fields fields, std::uint64_t samples, std::st
   fields.changes.clear();
   Mixing mixing(std::move(fields));
   for (MixtureChange& change : changes) {
-    problem = mixing.problem_of(change);
+    problem = mixing.problem_of(change, 0);
     const bool in_turn = mixing.changes_.empty() || mixing.changes_.back().at <= change.at;
     if (problem.empty() && !in_turn) problem = "changes of the weights that are not in their order";
     if (!problem.empty()) return std::nullopt;
@@ -101,7 +102,8 @@ Mixing::Mixing(Fields&& fields)
     : sources_(std::move(fields.sources)),
       shuffled_(fields.shuffled),
       may_change_(fields.may_change),
-      mixture_(fields.states) {}
+      mixture_(fields.states),
+      soonest_(fields.soonest) {}
 
 Mixing::Fields Mixing::fields() const {
   Fields fields;
@@ -111,6 +113,7 @@ Mixing::Fields Mixing::fields() const {
   for (std::uint32_t i = 0; i < mixture_.sources(); ++i)
     fields.states.push_back({mixture_.part(i), mixture_.taken(i), mixture_.behind(i)});
   fields.changes = changes_;
+  fields.soonest = soonest_;
   return fields;
 }
 
@@ -126,17 +129,28 @@ void Mixing::change_now() {
   }
 }
 
+std::size_t Mixing::changes_left() const {
+  const std::size_t most = std::min(kChangesMost, kChangedPartsMost / sources_.size());
+  return most - std::min(most, changes_.size());
+}
+
 std::string Mixing::problem_of(const MixtureChange& change) const {
-  if (change.at < drawn())
-    return fmt::format("weights from draw {} on, and {} were drawn", change.at, drawn());
+  return problem_of(change, soonest_);
+}
+
+std::string Mixing::problem_of(const MixtureChange& change, std::uint64_t soonest) const {
+  if (change.at < std::max(soonest, drawn()))
+    return fmt::format("weights from draw {} on, and {} were drawn", change.at,
+                       std::max(soonest, drawn()));
   if (change.at > kDrawsMost) return "weights from a draw on that no mixture has";
-  if (changes_.size() == kChangesMost)
-    return fmt::format("{} changes of the weights are to come already", kChangesMost);
+  if (changes_left() == 0)
+    return fmt::format("{} changes of the weights are to come already", changes_.size());
   return parts_problem(change.parts, sources_.size());
 }
 
 void Mixing::change(MixtureChange change) {
   BF_CHECK(problem_of(change).empty());
+  if (change.soon) soonest_ = change.at;
   const auto place =
       std::upper_bound(changes_.begin(), changes_.end(), change.at,
                        [](std::uint64_t at, const MixtureChange& known) { return at < known.at; });
@@ -145,7 +159,7 @@ void Mixing::change(MixtureChange change) {
 }
 
 Digest Mixing::digest() const {
-  Digest digest = hash(sources_.size(), shuffled_ ? 1 : 0, may_change_ ? 1 : 0);
+  Digest digest = hash(sources_.size(), shuffled_ ? 1 : 0, may_change_ ? 1 : 0, soonest_);
   for (std::uint32_t i = 0; i < mixture_.sources(); ++i)
     digest = hash(digest, sources_[i].first.value, sources_[i].samples, mixture_.part(i),
                   mixture_.taken(i), zigzag_of(mixture_.behind(i)));
@@ -168,6 +182,7 @@ void encode(const Mixing& mixing, std::vector<std::byte>& out) {
     writer.count(fields.states[i].taken);
     writer.count(zigzag_of(fields.states[i].behind));
   }
+  writer.count(fields.soonest);
   writer.count(fields.changes.size());
   for (const MixtureChange& change : fields.changes) encode(change, out);
 }
@@ -189,6 +204,7 @@ std::optional<Mixing> decode_mixing(std::span<const std::byte> bytes, std::uint6
     state.taken = reader.count(Mixing::kDrawsMost);
     state.behind = value_of_zigzag(reader.count());
   }
+  fields.soonest = reader.count(Mixing::kDrawsMost);
   const std::uint64_t changes = reader.count(Mixing::kChangesMost);
   for (std::uint64_t i = 0; i < changes && reader.ok(); ++i)
     fields.changes.push_back(read_mixture_change(reader));
@@ -201,6 +217,7 @@ std::optional<Mixing> decode_mixing(std::span<const std::byte> bytes, std::uint6
 
 void encode(const MixtureChange& change, std::vector<std::byte>& out) {
   ByteWriter writer(out);
+  writer.u8(change.soon ? 1 : 0);
   writer.count(change.at);
   writer.count(change.parts.size());
   for (const std::uint64_t part : change.parts) writer.count(part);
@@ -208,6 +225,9 @@ void encode(const MixtureChange& change, std::vector<std::byte>& out) {
 
 MixtureChange read_mixture_change(ByteReader& reader) {
   MixtureChange change;
+  const std::uint8_t soon = reader.u8();
+  if (soon > 1) reader.fail();
+  change.soon = soon == 1;
   change.at = reader.count(Mixing::kDrawsMost);
   const std::uint64_t parts = reader.count(Mixing::kSourcesMost);
   for (std::uint64_t i = 0; i < parts && reader.ok(); ++i)

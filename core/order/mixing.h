@@ -8,6 +8,7 @@
 // from it at any number of ranks, in a service that knows nothing else.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -24,13 +25,16 @@ namespace batchflow::order {
 struct MixtureChange {
   std::uint64_t at = 0;
   std::vector<std::uint64_t> parts;
+  bool soon = false;  // it was asked for from an earlier draw on, which could not be any more
   friend bool operator==(const MixtureChange&, const MixtureChange&) = default;
 };
 
 class Mixing {
  public:
   static constexpr std::size_t kSourcesMost = 4096;
-  static constexpr std::size_t kChangesMost = 64;  // to come
+  // Of changes to come: how many there are, and how many parts they have together.
+  static constexpr std::size_t kChangesMost = 64;
+  static constexpr std::size_t kChangedPartsMost = 32'768;
   static constexpr std::uint64_t kDrawsMost = std::uint64_t{1} << 62;
 
   struct Fields {
@@ -39,6 +43,7 @@ class Mixing {
     bool may_change = false;  // by mixture changes that are not known yet
     std::vector<Mixture::State> states;  // a source
     std::vector<MixtureChange> changes;  // to come, in their order
+    std::uint64_t soonest = 0;           // no change may be made before
     friend bool operator==(const Fields&, const Fields&) = default;
   };
   // At the beginning, with `parts` of each source.
@@ -61,6 +66,11 @@ class Mixing {
   Draw next() const { return {mixture_.next(), mixture_.taken(mixture_.next())}; }
   void take();
 
+  // The first draw at which a change can still be made. One that was to be made as soon as can be
+  // comes after those before it, also if draws are found again.
+  std::uint64_t soonest() const { return std::max(soonest_, drawn()); }
+  // How many changes more there can be.
+  std::size_t changes_left() const;
   // What is wrong with a change, or nothing. Of several at the same draw, each is made, in turn: a
   // job may be at that draw already where it is drawn, and not yet where it is committed.
   [[nodiscard]] std::string problem_of(const MixtureChange& change) const;
@@ -72,6 +82,7 @@ class Mixing {
 
  private:
   explicit Mixing(Fields&& fields);
+  std::string problem_of(const MixtureChange& change, std::uint64_t soonest) const;
   void change_now();
 
   std::vector<SampleRange> sources_;
@@ -79,6 +90,7 @@ class Mixing {
   bool may_change_;
   Mixture mixture_;
   std::vector<MixtureChange> changes_;
+  std::uint64_t soonest_;
 };
 
 void encode(const Mixing& mixing, std::vector<std::byte>& out);

@@ -294,7 +294,12 @@ std::string jobs_text(const ObservedWorkload& observed, const NamedData& named,
           "job {} names its samples itself, which no scenario can; it is taken as strict", name));
       order = Order::strict;
     }
-    if (order == Order::weighted)
+    if (order == Order::mixed) {
+      derived.assumed.push_back(fmt::format(
+          "job {} reads a mixture, whose sources are not known here; all samples weigh the same",
+          name));
+      order = Order::weighted;
+    } else if (order == Order::weighted)
       derived.assumed.push_back(
           fmt::format("job {} draws by scores that are not known here; all count the same", name));
     if (job.step_s <= 0)

@@ -201,10 +201,10 @@ void read_data(config::ConfigSection& entry, const Scenario& scenario, JobModel&
   }
 }
 
-MixtureModel read_mixture(config::ConfigSection& entry, const DatasetModel& dataset) {
+MixtureModel read_mixture(config::ConfigSection& entry, std::uint64_t items) {
   MixtureModel mixture;
-  const auto most = static_cast<std::int64_t>(
-      std::min<std::uint64_t>(dataset.samples, order::Mixing::kSourcesMost));
+  const auto most =
+      static_cast<std::int64_t>(std::min<std::uint64_t>(items, order::Mixing::kSourcesMost));
   mixture.sources = static_cast<std::uint32_t>(entry.integer("sources", 0, 0, most));
   mixture.skew = entry.number("skew", 0, 0, 16);
   mixture.draws = static_cast<std::uint64_t>(
@@ -213,14 +213,15 @@ MixtureModel read_mixture(config::ConfigSection& entry, const DatasetModel& data
   return mixture;
 }
 
-void read_order(config::ConfigSection& entry, const DatasetModel& dataset, JobModel& job) {
+void read_order(config::ConfigSection& entry, const Scenario& scenario, JobModel& job) {
+  const DatasetModel& dataset = scenario.datasets[static_cast<std::size_t>(job.dataset)];
   // Not lists. A mixture is an order that its own section asks for.
   static_assert(static_cast<std::size_t>(Order::listed) + 2 == std::size(kOrderNames));
   const std::vector<std::string_view> others(std::begin(kOrderNames), std::end(kOrderNames) - 2);
   const bool is_named = entry.has("order");
   job.order = entry.choice("order", others, job.order);
   entry.section("mixture", [&](config::ConfigSection& mixture) {
-    job.mixture = read_mixture(mixture, dataset);
+    job.mixture = read_mixture(mixture, scenario.items(dataset));
     if (job.mixture.sources == 0) return;
     if (is_named) mixture.refuse("sources", "a mixture is an order", "leave `order` out");
     job.order = Order::mixed;
@@ -458,7 +459,7 @@ std::vector<JobModel> read_jobs(config::ConfigSection& section, const Scenario& 
     job.name = entry.text("name", "");
     job.user = entry.text("user", "user");
     read_data(entry, scenario, job);
-    read_order(entry, scenario.datasets[static_cast<std::size_t>(job.dataset)], job);
+    read_order(entry, scenario, job);
     read_batch(entry, scenario, job);
     read_rehearsal(entry, scenario, job);
     read_scores(entry, scenario, job);

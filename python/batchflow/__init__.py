@@ -12,6 +12,7 @@ from .library import NoServiceError, RefusedError, ServiceError
 from .loader import DataLoader
 from .local import LocalLoadingWarning
 from .mixing import CutMix, MixUp
+from .mixture import Mixture
 from .steps import NotTakable, step
 from .torchvision import NotMappable, Pipeline, from_torchvision
 from . import imports, installed
@@ -28,4 +29,4 @@ def __getattr__(name):
 __all__ = ["DataLoader", "Batch", "Ragged", "FILLER", "REPLACED", "REHEARSED", "ServiceError",
            "NoServiceError", "RefusedError", "LocalLoadingWarning", "Pipeline", "NotMappable",
            "from_torchvision", "iterable_dataset", "imports", "step", "NotTakable", "MixUp",
-           "CutMix"]
+           "CutMix", "Mixture"]

@@ -408,7 +408,7 @@ class DataLoader(Attributes, Generic[_Given]):
         if not self._arguments.order_options.weights_change:
             raise RuntimeError("set_weights: the weights of this DataLoader stay as they are; write "
                                "weights_change=True")
-        self._opened().session.set_weights(mixtures.weights_of(names, weights),
+        self._opened().session.set_weights(mixtures.weights_of(names, self._arguments.dataset, weights),
                                            whole("at", at, 0, 2**62))
 
     @alone

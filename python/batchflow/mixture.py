@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import bisect
 import ctypes
+import dataclasses
+import functools
 import math
 import os
 from pathlib import Path
@@ -30,15 +32,23 @@ class Change(NamedTuple):
     weights: dict[str, float]
 
 
-class Mixture(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Mixture:
+    """Where the mixture of a job is, after the batches that its loader has given."""
+
     drawn: int  # samples, by all ranks
     sources: dict[str, Source]
     changes: list[Change]
 
+    @functools.cached_property
+    def _by_key(self) -> tuple[list[int], list[str]]:
+        pairs = sorted((source.first_key, name) for name, source in self.sources.items())
+        return [first for first, _ in pairs], [name for _, name in pairs]
+
     def source_of(self, key: int) -> str:
         """The name of the source that a sample is from."""
-        by_key = sorted((source.first_key, name) for name, source in self.sources.items())
-        name = by_key[max(0, bisect.bisect_right([first for first, _ in by_key], key) - 1)][1]
+        firsts, names = self._by_key
+        name = names[max(0, bisect.bisect_right(firsts, key) - 1)]
         source = self.sources[name]
         if not 0 <= key - source.first_key < source.samples:
             raise ValueError(f"sample {key} is of no source of the mixture")
@@ -67,12 +77,14 @@ def _one_folder(weights: Mapping[Any, Any]) -> tuple[Path, dict[str, Any]]:
             raise ValueError(f"{path}: sources in a store are named below their common prefix: "
                              "DataLoader('s3://bucket/prefix', mixture={'web': 0.7, ...})")
         paths[path] = os.path.abspath(os.path.expanduser(path))
+    if len(set(paths.values())) < len(paths):
+        raise ValueError("two sources of the mixture are the same folder or file")
     if not paths:
         raise ValueError("the mixture has no sources; write paths and their weights")
     folder = os.path.commonpath([os.path.dirname(path) for path in paths.values()])
     if folder == os.path.dirname(folder):
-        raise ValueError(f"the sources of a mixture should lie below one folder, which is the data "
-                         f"set, and {', '.join(paths.values())} have none but {folder} in common")
+        raise ValueError(f"the sources of a mixture should lie below one folder, which is the dataset, "
+                         f"and {', '.join(paths.values())} have only {folder} in common")
     return Path(folder), {os.path.relpath(path, folder): weights[name]
                           for name, path in paths.items()}
 
@@ -84,6 +96,8 @@ def read(given: dict[str, Any]) -> dict[str, float]:
         if given["weights_change"]:
             raise ValueError("weights_change=True is for a mixture; write mixture=, or leave it out")
         return {}
+    if not isinstance(given["weights_change"], bool):
+        raise TypeError(f"weights_change should be a boolean, not {given['weights_change']!r}")
     if not isinstance(mixture, Mapping):
         raise TypeError("mixture should be a dict of sources and their weights, not "
                         f"{type(mixture).__name__}")
@@ -107,7 +121,8 @@ def read(given: dict[str, Any]) -> dict[str, float]:
     if len(names) < len(mixture):
         raise ValueError("two sources of the mixture are the same folder or file")
     check_any(names.values())
-    return names
+    # The same in all ranks, and in a later run, in whatever order it was written.
+    return dict(sorted(names.items()))
 
 
 def check_any(weights: Any) -> None:
@@ -118,20 +133,26 @@ def check_any(weights: Any) -> None:
 
 def _weight(what: str, weight: Any) -> float:
     try:
-        value = float(weight)
+        value = 0.0 if isinstance(weight, (str, bytes)) else float(weight)
+    except OverflowError:
+        value = math.inf
     except (TypeError, ValueError):
         raise TypeError(f"{what}: the weight should be a number, not {weight!r}") from None
+    if isinstance(weight, (str, bytes)):
+        raise TypeError(f"{what}: the weight should be a number, not {weight!r}")
     if not (math.isfinite(value) and value >= 0):
         raise ValueError(f"{what}: the weight is {value:g}; write a finite number that is not below 0")
     return value
 
 
-def weights_of(names: Sequence[str], given: Any) -> list[float]:
-    """What set_weights() was given, in the order of the sources."""
+def weights_of(names: Sequence[str], folder: str, given: Any) -> list[float]:
+    """What set_weights() was given, in the order of the sources, which lie in `folder`."""
     if not isinstance(given, Mapping):
         raise TypeError("set_weights takes a dict of sources and their weights, not "
                         f"{type(given).__name__}")
-    known = {os.path.normpath(os.fspath(name)): weight for name, weight in given.items()}
+    known = {_name_in(folder, name): weight for name, weight in given.items()}
+    if len(known) < len(given):
+        raise ValueError("set_weights: two of the sources are the same folder or file")
     for unknown in set(known) - set(names):
         raise ValueError(f"set_weights: there is no source {unknown!r}; the mixture has "
                          f"{', '.join(sorted(names)[:20])}")
@@ -142,6 +163,11 @@ def weights_of(names: Sequence[str], given: Any) -> list[float]:
     weights = [_weight(f"set_weights: {name}", known[name]) for name in names]
     check_any(weights)
     return weights
+
+
+def _name_in(folder: str, name: Any) -> str:
+    path = os.path.expanduser(os.fspath(name))
+    return os.path.relpath(path, folder) if os.path.isabs(path) else os.path.normpath(path)
 
 
 def fill(options: Any, names: Mapping[str, float], in_order: bool, weights_change: bool) -> None:

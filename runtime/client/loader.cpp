@@ -244,8 +244,12 @@ bool Loader::take_change() {
     lost(problem);
     return false;
   }
-  if (!asked_changes_.empty() && asked_changes_.front().parts == record_.change.parts)
-    asked_changes_.pop_front();
+  // What was asked for before it, and is not among those known by then, was asked too often.
+  const auto answered = std::find_if(
+      asked_changes_.begin(), asked_changes_.end(),
+      [&](const order::MixtureChange& asked) { return asked.parts == record_.change.parts; });
+  if (answered != asked_changes_.end())
+    asked_changes_.erase(asked_changes_.begin(), std::next(answered));
   return true;
 }
 
@@ -568,10 +572,12 @@ bf_status Loader::set_weights(std::span<const double> weights, std::uint64_t at)
     return fail(BF_BAD_ARGUMENT, std::move(problem));
   if (at > order::Mixing::kDrawsMost)
     return fail(BF_BAD_ARGUMENT, "no mixture has so many samples; give a smaller 'at'");
-  if (asked_changes_.size() >= order::Mixing::kChangesMost)
-    return fail(BF_BAD_ARGUMENT, fmt::format("{} other weights were asked for, and none of them "
-                                             "counts yet; ask again when some do",
-                                             asked_changes_.size()));
+  const std::size_t left =
+      track_.is_known() ? track_.position().fields().mixing->changes_left() : 1;
+  if (asked_changes_.size() >= left)
+    return fail(BF_BAD_ARGUMENT,
+                "as many other weights are to come as a mixture of so many sources may have; ask "
+                "again when some of them are in force");
   asked_changes_.push_back({at, order::Mixture::parts_of(weights)});
   if (!session_) return BF_OK;
   const bf_status status = sends_until(Clock::now() + timeout_)(

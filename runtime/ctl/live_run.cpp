@@ -35,6 +35,10 @@ void check(const input::Scenario& scenario) {
       throw ConfigError(
           fmt::format("job '{}': {} exemplars, and a live buffer holds {}; write fewer", job.name,
                       job.exemplars, int{BF_EXEMPLARS_MOST}));
+    if (job.mixture.sources > 0)
+      throw ConfigError(fmt::format(
+          "job '{}': mixtures of a scenario are only simulated; leave it out with mixture: {{}}",
+          job.name));
     if (job.importance.reports())
       throw ConfigError(fmt::format(
           "job '{}': scores are only simulated; leave them out with importance: {{}}", job.name));

@@ -15,6 +15,8 @@
 namespace batchflow::protocol {
 namespace {
 
+constexpr std::size_t kSourceNamesMost = 1 << 17;
+
 std::string draws_problem(Order order, const OrderOptions& options) {
   if (!is_drawn(order) && options.draws > 0)
     return fmt::format(
@@ -76,6 +78,12 @@ std::string sources_problem(Order order, const OrderOptions& options) {
                          source.name.empty() ? "has no name" : "stands in the mixture twice");
     weights.push_back(source.weight);
   }
+  // A request, its answer and the job's state each fit into one message.
+  std::size_t bytes = 0;
+  for (const WeighedSource& source : options.sources) bytes += source.name.size();
+  if (bytes > kSourceNamesMost)
+    return fmt::format("the names of the sources have {} bytes; they may have {} together", bytes,
+                       kSourceNamesMost);
   return weights_problem(weights);
 }
 

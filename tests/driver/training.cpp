@@ -319,7 +319,8 @@ void Driver::on(const engine::MixtureSet& command) {
   client->changes_asked.pop_front();
   if (asked.parts != parts || command.at < asked.at) violated("other weights than asked for");
   client->checker->mixture()->changed(command.at, parts);
-  const std::string problem = client->position.change({command.at, parts});
+  if (command.soon != (command.at > asked.at)) violated("weights that came later than they say");
+  const std::string problem = client->position.change({command.at, parts, command.soon});
   if (!problem.empty()) violated("a client's mixture: " + problem);
 }
 

@@ -43,6 +43,7 @@ class Rule:
     """The keys of a mixture, one after the other."""
 
     def __init__(self, dataset, seed, weights, in_order=False):
+        weights = dict(sorted(weights.items()))
         self.names = list(weights)
         firsts = dict(zip(SIZES, (0, 40, 49)))
         self.first = [firsts[name] for name in self.names]
@@ -207,6 +208,8 @@ class OneRank(Mixed):
         self.assertEqual(set(loader.mixture().sources), {"web", "math"})
         with self.assertRaisesRegex(ValueError, "should lie below one folder"):
             batchflow.DataLoader({"/a": 1, "/b": 1})
+        with self.assertRaisesRegex(ValueError, "the same folder or file"):
+            batchflow.DataLoader({"/tmp/a/": 1, "/tmp/a": 1})
         with self.assertRaisesRegex(ValueError, "named below their common prefix"):
             batchflow.DataLoader({"s3://b/a": 1, "s3://b/c": 1})
 
@@ -310,7 +313,10 @@ class Refused(Mixed):
         for kind, text, named in (
                 (ValueError, "web: the weight is -1", {"mixture": {"web": -1}}),
                 (ValueError, "web: the weight is nan", {"mixture": {"web": float("nan")}}),
-                (TypeError, "web: the weight should be a number", {"mixture": {"web": "much"}}),
+                (TypeError, "web: the weight should be a number", {"mixture": {"web": "0.5"}}),
+                (ValueError, "web: the weight is inf", {"mixture": {"web": 10**400}}),
+                (TypeError, "weights_change should be a boolean",
+                 {"mixture": {"web": 1}, "weights_change": "no"}),
                 (ValueError, "all weights of the mixture are 0", {"mixture": {"web": 0, "code": 0}}),
                 (ValueError, "mixture has 0 sources", {"mixture": {}}),
                 (TypeError, "mixture should be a dict", {"mixture": ["web"]}),
@@ -345,7 +351,17 @@ class Refused(Mixed):
         other.load_state_dict(state)
         with self.assertRaisesRegex(batchflow.RefusedError, "a mixture of other sources"):
             next(iter(other))
+        again = self.loader({"code": 1, "web": 1}, draws=17)
+        again.load_state_dict(state)
+        with self.assertRaisesRegex(batchflow.RefusedError, "1000 draws, and the job asks for 17"):
+            next(iter(again))
+        with self.assertRaisesRegex(ValueError, "the names of the sources have"):
+            len(self.loader({"x" * 200 + str(i): 1 for i in range(1000)}))
         changing = self.loader({"web": 1, "code": 1}, weights_change=True)
+        for _ in range(64):
+            changing.set_weights({"web": 1, "code": 1}, at=10**9)
+        with self.assertRaisesRegex(ValueError, "ask again when some of them"):
+            changing.set_weights({"web": 1, "code": 1}, at=10**9)
         for text, weights in (("no source 'wob'", {"wob": 1}), ("'code' has no weight", {"web": 1}),
                               ("all weights", {"web": 0, "code": 0}),
                               ("not below 0", {"web": -2, "code": 0})):

@@ -62,6 +62,11 @@ std::string adopt_mixture(const protocol::JoinRequest& request, const ServedData
     return "the state is of a mixture of other sources; begin without it, or name those";
   if (mixing.shuffled == request.order_options.sources_in_order)
     return "the state is of a mixture that is shuffled, and the job's is not, or the other way";
+  if (request.order_options.draws > 0 && request.order_options.draws != at.draws)
+    return fmt::format(
+        "the state is of epochs of {} draws, and the job asks for {}; ask for as many, "
+        "or begin without it",
+        at.draws, request.order_options.draws);
   mixing.may_change = request.order_options.weights_change;
   at.mixing = order::Mixing::from(std::move(mixing), at.samples, problem);
   if (problem.empty()) {

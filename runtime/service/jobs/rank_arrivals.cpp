@@ -35,6 +35,14 @@ std::uint64_t process_of(const Peer& peer, const protocol::JoinRequest& request)
   return is_remote(peer) ? request.pid : static_cast<std::uint64_t>(peer.process());
 }
 
+// Of two positions in a mixture: with the same weights to come, all else is the same, too.
+bool are_apart(const order::Position& one, const order::Position& other) {
+  const auto& here = one.fields().mixing;
+  const auto& there = other.fields().mixing;
+  return here && there && here->fields().changes.size() == there->fields().changes.size() &&
+         here->digest() != there->digest();
+}
+
 // Of two positions after the same samples of a mixture.
 bool knows_more_changes(const order::Position& one, const order::Position& other) {
   return one.epoch() == other.epoch() && one.consumed() == other.consumed() &&
@@ -217,7 +225,8 @@ bool RankArrivals::begin(ServedJob& job) {
     }
     if (job.position && (position->epoch() != job.position->epoch() ||
                          position->consumed() != job.position->consumed() ||
-                         position->fields().left_out != job.position->fields().left_out))
+                         position->fields().left_out != job.position->fields().left_out ||
+                         are_apart(*job.position, *position)))
       return refuse_all(
           fmt::format("the ranks are not at the same position: epoch {} after {} samples, "
                       "and epoch {} after {}; start all from the same checkpoint",

@@ -118,13 +118,14 @@ bool StepWriter::deliver(ServedJob& job, const engine::Deliver& command, const S
 void StepWriter::change(ServedJob& job, const engine::MixtureSet& command) {
   std::vector<std::byte> record;
   protocol::write_mixture(protocol::ServiceRecordKind::mixture,
-                          {command.at, {command.parts.begin(), command.parts.end()}}, record);
+                          {command.at, {command.parts.begin(), command.parts.end()}, command.soon},
+                          record);
   for (RankEnd* end : job.ranks) {
     if (end && end->is_admitted) end->changes.push_back(record);
   }
 }
 
-// False: there is no room for all of them, and the rank does not know its position from then on.
+// False: there is no room for all of them yet.
 bool StepWriter::write_changes(RankEnd& end) {
   for (; !end.changes.empty(); end.changes.pop_front()) {
     const std::vector<std::byte>& record = end.changes.front();
@@ -201,7 +202,10 @@ void StepWriter::write_steps(ServedJob& job) {
     const bool unsent = std::any_of(job.ranks.begin(), job.ranks.end(), [](const RankEnd* end) {
       return end && end->peer->has_unsent();
     });
-    if (unsent) {
+    // What a rank must know before the step goes out first. When it has read more, there is room.
+    const bool behind = std::any_of(job.ranks.begin(), job.ranks.end(),
+                                    [&](RankEnd* end) { return end && !write_changes(*end); });
+    if (unsent || behind) {
       delivered_.push_back(&job);
       return;
     }
@@ -246,8 +250,7 @@ void StepWriter::write_step(ServedJob& job, TrainingStep& step) {
     if (!end) continue;
     // What is not written yet has room reserved.
     end->unwritten -= part.reserved;
-    const bool whole = write_changes(*end) && is_named &&
-                       fits_record(slices_.size(), index_bytes) &&
+    const bool whole = is_named && fits_record(slices_.size(), index_bytes) &&
                        has_room_for(*end, end->unwritten + ring_bytes(slices_.size(), index_bytes));
     part.record.whole_step = whole ? 1 : 0;
     if (!whole) part.record.own_from = 0;
