@@ -98,8 +98,11 @@ void WindowTable::plan(std::span<const Taps> taps, const std::int32_t* weights,
   const std::size_t groups = row_bytes(taps.size()) / kGroup;
   windows_.resize(groups * static_cast<std::size_t>(each_));
   weights_.resize(windows_.size() * weights_each());
-  if (form == WindowForm::digits)
-    split_weights(weights, taps.size() * static_cast<std::size_t>(count));
+  if (form == WindowForm::digits) {
+    std::size_t last = 0;  // all pixels may have the same weights
+    for (const Taps& one : taps) last = std::max(last, one.at);
+    split_weights(weights, last + static_cast<std::size_t>(count));
+  }
   std::size_t window = 0, byte = 0;
   for (std::size_t group = 0; group < groups; ++group) {
     Group all;
