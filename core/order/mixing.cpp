@@ -140,7 +140,7 @@ std::string Mixing::problem_of(const MixtureChange& change) const {
 
 std::string Mixing::problem_of(const MixtureChange& change, std::uint64_t soonest) const {
   if (change.at < std::max(soonest, drawn()))
-    return fmt::format("weights from draw {} on, and {} were drawn", change.at,
+    return fmt::format("weights from draw {} on, and none can change before draw {}", change.at,
                        std::max(soonest, drawn()));
   if (change.at > kDrawsMost) return "weights from a draw on that no mixture has";
   if (changes_left() == 0)

@@ -4,7 +4,7 @@
 // all of a source's passes: item k is of pass k / samples. So what a source gives, and with which
 // random steps, does not depend on the weights: other weights change when it comes.
 //
-// It is a value of some 100 bytes a source. All that follows from it is in it, so a job goes on
+// It is a value of some 150 bytes a source. All that follows from it is in it, so a job goes on
 // from it at any number of ranks, in a service that knows nothing else.
 #pragma once
 

@@ -137,7 +137,30 @@ TEST_CASE("a mixture that no job can be at is refused with the reason") {
   CHECK(problem_of([](Fields& f) {
           f.states[0].taken = 5;
           f.changes = {{3, std::vector<std::uint64_t>(3)}};
-        }) == "weights from draw 3 on, and 5 were drawn");
+        }) == "weights from draw 3 on, and none can change before draw 5");
+}
+
+TEST_CASE("a change that came later than asked stays before those that are asked for after it") {
+  Mixing mixing = mixing_of(three_sources(), {1, 2, 3});
+  const std::vector<std::uint64_t> first = Mixture::parts_of(std::vector<double>{1, 0, 0});
+  const std::vector<std::uint64_t> second = Mixture::parts_of(std::vector<double>{0, 1, 0});
+  for (int i = 0; i < 10; ++i) mixing.take();
+  CHECK(mixing.soonest() == 10);
+  mixing.change({50, first, true});
+  Mixing again = through_bytes(mixing);
+  CHECK(again.soonest() == 50);
+  CHECK(again.problem_of({30, second, true}) ==
+        "weights from draw 30 on, and none can change before draw 50");
+  again.change({50, second, true});
+  while (again.drawn() < 50) again.take();
+  CHECK(again.part(0) == 0);
+  CHECK(again.part(1) == Mixture::kWhole);
+  // As many as there may be.
+  for (std::size_t left = again.changes_left(); left > 0; --left) {
+    CHECK(again.changes_left() == left);
+    again.change({1000, first});
+  }
+  CHECK(again.problem_of({1000, first}) == "64 changes of the weights are to come already");
 }
 
 TEST_CASE("an epoch of a mixture has each sample of a source once a pass, at its share") {

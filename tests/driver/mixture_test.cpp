@@ -72,6 +72,17 @@ TEST_CASE("jobs of one mixture share its blocks, those of others what is decoded
   CHECK(run(alone).samples_read_from_store <= 59);
 }
 
+TEST_CASE("jobs of other sources of one dataset have nothing of each other") {
+  JobPlan cats = mixed({1});
+  cats.sources = {{SampleId(0), 20}};
+  cats.draws = 100;
+  JobPlan dogs = cats;
+  dogs.sources = {{SampleId(30), 34}};
+  Scenario scenario = scenario_of({cats, dogs});
+  scenario.datasets[0].corrupt = {SampleId(3), SampleId(40)};
+  CHECK(run(scenario).replaced > 0);
+}
+
 TEST_CASE("weights change while a job runs, and it may lose ranks, sizes and its service") {
   for (std::uint64_t after = 1; after <= 40; ++after) {
     JobPlan job = mixed({5, 1, 1}, 4);
