@@ -39,7 +39,7 @@ void BM_MixtureDraws(benchmark::State& state) {
   parts.front() += order::Mixture::kWhole % sources;
   std::uint64_t at = 0;
   for (auto _ : state) {
-    if (change_every > 0 && at % change_every == 0) epoch.change({epoch.drawn(), parts});
+    if (change_every > 0 && at % change_every == 0) epoch.change({epoch.soonest(), parts});
     epoch.fill(at, draws);
     epoch.forget(at);
     benchmark::DoNotOptimize(draws.data());
