@@ -16,7 +16,8 @@ constexpr std::size_t kWidth = 16384;  // 128 KiB a sample, 8 of them a block
 // A service on 512 samples with one job, which runs until it is killed.
 class Clinic {
  public:
-  explicit Clinic(const std::string& failpoints, unsigned pause_us = 0) {
+  explicit Clinic(const std::string& failpoints, unsigned pause_us = 0, bool ideal = false,
+                  bool keep = false) {
     failpoint::configure_failpoints(failpoints);
     service::NodeConfig config = config_in(folder_.path());
     config.workers = 1;
@@ -33,15 +34,24 @@ class Clinic {
     plan_.epochs = 100000;
     plan_.width = kWidth;
     plan_.pause_us = pause_us;
+    plan_.ideal = ideal;
+    plan_.keep = keep;
     plan_.count = &batches_;
-    job_ = std::thread([this] { run_job(plan_); });
+    job_ = std::thread([this] { handed_ = run_job(plan_); });
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     while (batches_ < 3 && std::chrono::steady_clock::now() < until)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  ~Clinic() {
+  // Ends the job. What it was given.
+  const Handed& end() {
     run({"job", "kill", "train"});
-    job_.join();
+    if (job_.joinable()) job_.join();
+    return handed_;
+  }
+  // How many batches the job has had.
+  std::uint64_t batches() const { return batches_; }
+  ~Clinic() {
+    end();
     failpoint::configure_failpoints("");
   }
   Outcome run(std::vector<std::string> words) const {
@@ -65,6 +75,7 @@ class Clinic {
   std::optional<LiveService> service_;
   JobPlan plan_;
   std::atomic<std::uint64_t> batches_{0};
+  Handed handed_;  // once it has ended
   std::thread job_;
 };
 
@@ -116,6 +127,31 @@ TEST_CASE("a machine without pages is named, and not storage or preparation") {
   CHECK(found.at("slow_link") == "room");
   CHECK_MESSAGE(has(found.at("facts"), "wait for memory"), found.dump());
   CHECK_MESSAGE(has(found.at("advice"), "has no pages for what the service may use"), found.dump());
+}
+
+TEST_CASE("a job that allows it is given a batch again, in place and as a copy") {
+  for (const bool keeps : {false, true}) {
+    CAPTURE(keeps);
+    Clinic clinic("storage.read.error=delay-20", 5'000, true, keeps);
+    const Outcome outcome = clinic.run({"doctor", "train", "--ideal=1s", "--json"});
+    const json told = json::parse(outcome.out, nullptr, false);
+    REQUIRE_MESSAGE(told.is_object(), outcome.err);
+    const json& ideal = told.at("jobs").at(0).at("ideal");
+    REQUIRE_MESSAGE(ideal.at("is_measured").get<bool>(), ideal.dump());
+    CHECK(ideal.at("ideal_step_s").get<double>() >= 0.005);
+    CHECK(ideal.at("gain_ratio").get<double>() > 0);
+    const std::uint64_t steps = ideal.at("steps").get<std::uint64_t>();
+    // The job goes on, until its epoch is over at least.
+    const std::uint64_t enough = clinic.batches() + 64;
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (clinic.batches() < enough && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const Handed& handed = clinic.end();
+    CHECK(handed.wrong.find("an operator ended this job") != std::string::npos);
+    CHECK(handed.again == steps);
+    REQUIRE(handed.epochs.contains(0));
+    CHECK(is_whole(handed.epochs.at(0), 512));
+  }
 }
 
 TEST_CASE("a slow job is told that nothing here would make it faster") {

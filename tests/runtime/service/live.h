@@ -100,7 +100,8 @@ struct Handed {
   std::uint64_t fillers = 0;
   std::uint64_t repeats = 0;
   std::uint64_t copied = 0;
-  std::string wrong;  // the first thing that was
+  std::uint64_t again = 0;  // batches that were given again; they count in nothing else
+  std::string wrong;        // the first thing that was
 };
 
 struct JobPlan {
@@ -121,6 +122,7 @@ struct JobPlan {
   unsigned pause_us = 0;    // of computing, a batch
   bool keep = false;        // batches are not released before the end
   bool holds_last = false;  // each is released when the next has come, as in a loop of Python
+  bool ideal = false;       // batches may be given again
   double timeout_s = 20;
   std::atomic<std::uint64_t>* count = nullptr;
 };
@@ -140,6 +142,7 @@ inline Handed run_job(const JobPlan& plan, std::string* state = nullptr) {
   options.epochs = plan.epochs;
   options.drop_last = plan.drop_last;
   options.timeout_s = plan.timeout_s;
+  options.ideal = plan.ideal ? 1 : 0;
   if (!plan.state.empty()) options.state = plan.state.c_str();
   bf_loader* loader = nullptr;
   if (bf_loader_open(&options, &loader) != BF_OK) {
@@ -150,7 +153,10 @@ inline Handed run_job(const JobPlan& plan, std::string* state = nullptr) {
   bf_status status = BF_OK;
   std::vector<std::uint64_t> kept;
   while (handed.batches < plan.batches_most && (status = bf_loader_next(loader, &batch)) == BF_OK) {
-    ++handed.batches;
+    const bool counts = batch.again == 0;
+    ++(counts ? handed.batches : handed.again);
+    if (!counts && batch.again != handed.again && handed.wrong.empty())
+      handed.wrong = fmt::format("batch {}: given {} times before", batch.step, batch.again);
     handed.fillers += batch.fillers;
     handed.repeats += batch.repeats;
     handed.copied += batch.copied != 0 ? 1 : 0;
@@ -163,7 +169,7 @@ inline Handed run_job(const JobPlan& plan, std::string* state = nullptr) {
           handed.wrong = fmt::format("batch {}: sample {} has {} in column {}", batch.step,
                                      batch.keys[i], values[i * plan.width + column], column);
       }
-      if ((batch.marks[i] & BF_MARK_FILLER) == 0)
+      if (counts && (batch.marks[i] & BF_MARK_FILLER) == 0)
         handed.epochs[batch.epoch].push_back(batch.keys[i]);
     }
     if (plan.pause_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(plan.pause_us));
