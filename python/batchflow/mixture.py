@@ -106,6 +106,10 @@ def read(given: dict[str, Any]) -> dict[str, float]:
     if given["shuffle"] == "runs":
         raise ValueError("shuffle='runs' is a relaxed order, and a mixture has its own; write "
                          "shuffle=True")
+    if given["packing"] is not None:
+        raise ValueError("packing= makes sequences of all documents together, whatever source they are "
+                         "of; pack each source for itself (batchflowctl pack SOURCE FOLDER/NAME "
+                         "--tokens N), and mix what is in FOLDER")
     if given["order"] not in (None, "mixed"):
         raise ValueError(f"order={given['order']!r} contradicts mixture=, which is an order; leave "
                          "one of them out")

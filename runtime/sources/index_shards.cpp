@@ -197,7 +197,9 @@ void read_tfrecords(IndexBuilder& builder, DatasetFile& file, std::string_view p
 
 class PackedShards {
  public:
-  explicit PackedShards(IndexBuilder& builder) : builder_(builder) {}
+  // `sequences`: of several packings, each in a folder of its own, with texts in place of classes.
+  explicit PackedShards(IndexBuilder& builder, bool sequences = false)
+      : builder_(builder), sequences_(sequences) {}
 
   void read(DatasetFile& file, std::string_view path) {
     PackedHeader header;
@@ -213,10 +215,9 @@ class PackedShards {
                                   header.shard, next_shard_));
     next_shard_ = footer.last_shard ? 0 : next_shard_ + 1;
     IndexHead& head = builder_.parts.head;
-    if (last_.empty()) {
-      head.fields = header.fields;
-      head.classes = header.classes;
-    }
+    if (last_.empty()) head.fields = header.fields;
+    if (last_.empty() || (sequences_ && header.shard == 0)) head.classes = header.classes;
+    if (sequences_ && header.shard == 0) add_texts();
     if (head.fields != header.fields || head.classes != header.classes)
       builder_.refuse(path,
                       "its fields or classes differ from those of the files before it; "
@@ -225,7 +226,8 @@ class PackedShards {
     last_ = path;
   }
 
-  void finish() const {
+  void finish() {
+    if (sequences_) builder_.parts.head.classes.clear();
     if (next_shard_ != 0)
       builder_.refuse(last_,
                       fmt::format("it is not the last shard, and shard {} is missing: packing "
@@ -234,6 +236,13 @@ class PackedShards {
   }
 
  private:
+  // What is to be said of a packing, and the rule by which it was done.
+  void add_texts() {
+    const std::vector<std::string>& texts = builder_.parts.head.classes;
+    for (const std::string& text : texts) builder_.content.add(text);
+    if (!texts.empty()) builder_.note(texts.front());
+  }
+
   void read_entries(DatasetFile& file, std::string_view path, const PackedFooter& footer,
                     Bytes at) {
     std::uint32_t checksum = 0;
@@ -252,6 +261,7 @@ class PackedShards {
   }
 
   IndexBuilder& builder_;
+  bool sequences_;
   std::uint32_t next_shard_ = 0;
   std::string last_;
 };
@@ -284,10 +294,8 @@ void index_packed_shards(IndexBuilder& builder) {
   shards.finish();
 }
 
-// The header has, where a packed dataset has classes, what is to be said of the packing, and the
-// rule by which it was done.
 void index_sequence_shards(IndexBuilder& builder) {
-  PackedShards shards(builder);
+  PackedShards shards(builder, true);
   builder.read_files([&](DatasetFile& file, std::string_view path) { shards.read(file, path); });
   shards.finish();
   IndexHead& head = builder.parts.head;
@@ -297,9 +305,6 @@ void index_sequence_shards(IndexBuilder& builder) {
     builder.refuse(builder.path(0),
                    "its fields are not those of sequences; pack the documents again");
   head.fields = sequence_fields(*shape);
-  for (const std::string& text : head.classes) builder.content.add(text);
-  if (!head.classes.empty()) builder.note(std::move(head.classes.front()));
-  head.classes.clear();
 }
 
 }  // namespace batchflow::sources

@@ -205,6 +205,34 @@ class Sequences(Folder):
             self.assertEqual(found, expected_pieces(self.documents, 32))
         self.assertEqual(len({one["version"] for one in daemon.status()["datasets"]}), 1)
 
+    def test_sources_that_are_packed_each_for_itself_are_mixed(self):
+        all_tokens = {}
+        for name, count in (("web", 400), ("code", 150)):
+            (self.folder / "raw" / name).mkdir(parents=True)
+            documents = documents_of(count, seed=count)
+            write_megatron(self.folder / "raw" / name, documents)
+            all_tokens[name] = Counter(token for document in documents for token in document)
+            subprocess.run([CTL, "pack", str(self.folder / "raw" / name),
+                            str(self.folder / "packed" / name), "--tokens", "64", "--packing", "whole"],
+                           check=True, stdout=subprocess.DEVNULL)
+        loader = batchflow.DataLoader(self.folder / "packed", 8, mixture={"web": 3, "code": 1},
+                                      shuffle=True, output="dlpack")
+        batches = iter(loader)
+        drawn = Counter()
+        for batch in batches:
+            mixture = loader.mixture()
+            drawn.update(mixture.source_of(int(key)) for key in batch.sample_keys)
+            self.assertLess(abs(drawn["web"] - 0.75 * drawn.total()), 1)
+        one = batchflow.DataLoader(self.folder / "packed", 8, mixture={"code": 1}, output="numpy")
+        tokens = Counter()
+        for batch in one:
+            own = batch.samples - batch.fillers
+            for row, segments in zip(batch["tokens"].tolist()[:own], batch["segments"].tolist()[:own]):
+                tokens.update(token for token, segment in zip(row, segments) if segment)
+        self.assertEqual(tokens, all_tokens["code"])
+        with self.assertRaisesRegex(ValueError, "pack each source for itself"):
+            batchflow.DataLoader(self.folder / "raw", mixture={"web": 1}, tokens=64, packing="whole")
+
     def test_packed_by_hand(self):
         made = self.folder / "made"
         done = subprocess.run([CTL, "pack", str(self.data), str(made), "--tokens", "128",
