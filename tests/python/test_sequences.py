@@ -308,8 +308,8 @@ class Sequences(Folder):
 
 
 # Prints the pieces that it was given, as text.
-PIECES = """
-import json, sys
+PIECES = f"import sys\nsys.path.append({str(HERE)!r})" + """
+import json
 import batchflow
 from test_sequences import pieces_of
 options = json.loads(sys.argv[3])

@@ -193,6 +193,14 @@ def arrange(package: Package, root: Path) -> None:
             (usr / "share/man/man1" / f"{program}.1").write_text(
                 f'.TH {program.upper()} 1\n.SH NAME\n{program} \\- a process of batchflowd\n'
                 ".SH DESCRIPTION\nOnly batchflowd starts it.\n.SH SEE ALSO\n.BR batchflowd (1)\n")
+    if (usr / "bin/batchflow-verify-receipts").exists():
+        pages = usr / "share/man/man1"
+        pages.mkdir(parents=True)
+        (pages / "batchflow-verify-receipts.1").write_text(
+            ".TH BATCHFLOW-VERIFY-RECEIPTS 1\n.SH NAME\nbatchflow-verify-receipts \\- checks what a "
+            "DataLoader with receipts has written\n.SH SYNOPSIS\n.B batchflow-verify-receipts\n"
+            ".I FOLDER\n.SH DESCRIPTION\nIt counts the samples of each epoch itself, and uses nothing of "
+            "BatchFlow.\n.B batchflow-verify-receipts \\-\\-help\nsays what it takes.\n")
     for path in usr.rglob("man1/*.1"):
         write_packed(path.with_name(path.name + ".gz"), path.read_bytes())
         path.unlink()
