@@ -448,10 +448,9 @@ void Membership::mixture_changed(Job& job, const MixtureChanged& event) {
   if (job.state == Job::State::refused) return s_.stale();
   const auto& mixing = job.committed.fields().mixing;
   if (!mixing || !mixing->may_change()) return s_.protocol_error();
-  // Clients count how many there can be; ranks that ask at one time may be one too many.
-  if ((job.mixed ? job.mixed->changes_left() : mixing->changes_left()) == 0 ||
-      mixing->changes_left() == 0)
-    return s_.stale();
+  // Clients count how many there can be; ranks that ask at one time may be one too many. Where the
+  // job is committed, all are to come that are to come where it is drawn.
+  if (mixing->changes_left() == 0) return s_.stale();
   const std::uint64_t soonest = job.mixed ? job.mixed->soonest() : mixing->soonest();
   const order::MixtureChange change{
       std::max(event.at, soonest), {event.parts.begin(), event.parts.end()}, event.at < soonest};

@@ -44,22 +44,22 @@ double MixedEpoch::draws_a_pass(SampleId sample) const {
 const Permutation& MixedEpoch::order_of(std::uint32_t source, std::uint64_t pass) {
   Pass& last = passes_[source];
   if (!last.order || last.number != pass) {
-    const SampleRange& of = mixing_.sources()[source];
+    const auto [first, samples] = mixing_.sources()[source];
     last.number = pass;
-    last.order = mixing_.is_shuffled() ? Permutation(source_key(root_, of.first, pass), of.samples)
-                                       : Permutation::identity(of.samples);
+    last.order = mixing_.is_shuffled() ? Permutation(source_key(root_, first, pass), samples)
+                                       : Permutation::identity(samples);
   }
   return *last.order;
 }
 
 bool MixedEpoch::settle(std::uint64_t most) {
   std::uint64_t done = 0;
-  for (const Mixing::Fields at = mixing_.fields(); settled_ < passes_.size(); ++settled_) {
-    const std::uint64_t samples = at.sources[settled_].samples;
-    if (at.states[settled_].part == 0 || samples > Permutation::kTableMost) continue;
+  for (; settled_ < passes_.size(); ++settled_) {
+    const std::uint64_t samples = mixing_.sources()[settled_].samples;
+    if (mixing_.part(settled_) == 0 || samples > Permutation::kTableMost) continue;
     if (done > 0 && done + samples > most) return false;
     done += samples;
-    order_of(settled_, at.states[settled_].taken / samples);
+    order_of(settled_, mixing_.taken(settled_) / samples);
   }
   return true;
 }

@@ -38,7 +38,6 @@ class MixedEpoch final : public DrawnEpoch {
 
   // The first draw of the mixture, counted from its beginning, at which a change can be made.
   std::uint64_t soonest() const { return mixing_.soonest(); }
-  std::size_t changes_left() const { return mixing_.changes_left(); }
   // How many draws its source takes for one pass, with the weights of now; 0: it gives nothing.
   double draws_a_pass(SampleId sample) const;
   std::string problem_of(const MixtureChange& change) const { return mixing_.problem_of(change); }

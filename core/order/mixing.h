@@ -63,6 +63,7 @@ class Mixing {
     std::uint64_t item;
   };
   std::uint64_t part(std::uint32_t source) const { return mixture_.part(source); }
+  std::uint64_t taken(std::uint32_t source) const { return mixture_.taken(source); }
   Draw next() const { return {mixture_.next(), mixture_.taken(mixture_.next())}; }
   void take();
 

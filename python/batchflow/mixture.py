@@ -136,14 +136,12 @@ def check_any(weights: Any) -> None:
 
 
 def _weight(what: str, weight: Any) -> float:
+    if isinstance(weight, (str, bytes)) or not hasattr(weight, "__float__"):
+        raise TypeError(f"{what}: the weight should be a number, not {weight!r}")
     try:
-        value = 0.0 if isinstance(weight, (str, bytes)) else float(weight)
+        value = float(weight)
     except OverflowError:
         value = math.inf
-    except (TypeError, ValueError):
-        raise TypeError(f"{what}: the weight should be a number, not {weight!r}") from None
-    if isinstance(weight, (str, bytes)):
-        raise TypeError(f"{what}: the weight should be a number, not {weight!r}")
     if not (math.isfinite(value) and value >= 0):
         raise ValueError(f"{what}: the weight is {value:g}; write a finite number that is not below 0")
     return value
@@ -186,7 +184,7 @@ def fill(options: Any, names: Mapping[str, float], in_order: bool, weights_chang
     options.sources_in_order, options.weights_change = in_order, weights_change
 
 
-def of(raw: Any, names: Sequence[str]) -> Mixture:
+def described(raw: c.RawMixture, names: Sequence[str]) -> Mixture:
     """What the library says of a mixture."""
     return Mixture(raw.drawn, {
         name: Source(raw.weights[i], raw.taken[i], raw.first[i], raw.samples[i])
@@ -194,10 +192,6 @@ def of(raw: Any, names: Sequence[str]) -> Mixture:
         Change(raw.changes_at[k], {name: raw.changed_weights[k * len(names) + i]
                                    for i, name in enumerate(names)})
         for k in range(raw.changes)])
-
-
-def raw() -> Any:
-    return c.sized(c.RawMixture)
 
 
 __all__ = ["Change", "Mixture", "Source"]

@@ -256,9 +256,9 @@ class Session:
 
     @alone
     def mixture(self, names: Sequence[str]) -> mixtures.Mixture:
-        raw = mixtures.raw()
+        raw = c.sized(c.RawMixture)
         c.check(self._library.bf_loader_mixture(self._loader, ctypes.byref(raw)))
-        return mixtures.of(raw, names)
+        return mixtures.described(raw, names)
 
     @alone
     def scores(self) -> Scores:

@@ -34,8 +34,8 @@ AlignedBytes make_aligned(Bytes bytes);
 // sockets.
 std::uint32_t process_generation();
 
-// A slot of the service whose batch is given several times: the service gets it back when the last
-// of these has been released.
+// A slot of the service with a batch that is given several times. The service gets it back when the
+// last of these has been released.
 class KeptSlot {
  public:
   KeptSlot(std::shared_ptr<Link> link, std::uint64_t step, bool in_place)

@@ -26,7 +26,7 @@ bool has_megatron_files(const Listing& listing) {
   return false;
 }
 
-// Whose documents become sequences where a number of tokens is given.
+// The formats of documents, which become sequences where a number of tokens is given.
 bool holds_documents(const SourceFormat& format) {
   return format.name == "arrow" || format.name == "parquet" || format.name == "mds" ||
          format.name == "megatron";

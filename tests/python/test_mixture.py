@@ -9,7 +9,7 @@ from random import Random
 
 import batchflow
 from support import Daemon, Folder, write_rows
-from test_orders import GOLDEN, MASK, hash_of, mix
+from test_orders import hash_of, permuted
 
 WHOLE = 2**32
 # Blocks of these rows are prepared far ahead, and weights change behind them.
@@ -27,16 +27,6 @@ def parts_of(weights):
     for k in range(WHOLE - sum(parts)):
         parts[lost[k % len(lost)][1]] += 1
     return parts
-
-
-def permutation(key, count):
-    """Fisher-Yates, as for all tables of up to 65,536."""
-    made, state = list(range(count)), key
-    for i in range(count, 1, -1):
-        state = state + GOLDEN & MASK
-        j = mix(state) * i >> 64
-        made[i - 1], made[j] = made[j], made[i - 1]
-    return made
 
 
 class Rule:
@@ -82,7 +72,7 @@ class Rule:
         if not self.in_order:
             if (best, visit) not in self.orders:
                 key = hash_of(10, *self.root, self.first[best], visit)
-                self.orders[best, visit] = permutation(key, size)
+                self.orders[best, visit] = permuted(key, size)
             index = self.orders[best, visit][index]
         self.taken[best] += 1
         self.due[best] -= WHOLE

@@ -31,6 +31,16 @@ def hash_of(*words):
     return made
 
 
+def permuted(key, count):
+    """perm(key, n) of the order rules, for n up to 65,536."""
+    values, state = list(range(count)), key
+    for i in range(count, 1, -1):
+        state = state + GOLDEN & MASK
+        at = mix(state) * i >> 64
+        values[i - 1], values[at] = values[at], values[i - 1]
+    return values
+
+
 def draws(state, weights, epoch, count):
     """The multinomial draws of an epoch: draw k is the sample that covers hi64(d * T)."""
     sums = list(itertools.accumulate(weights))

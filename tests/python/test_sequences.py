@@ -18,7 +18,7 @@ import batchflow
 import test_cluster
 import test_stores
 from support import CTL, DAEMON, HERE, Daemon, Folder, needs, wait_until
-from test_orders import GOLDEN, MASK, hash_of, mix
+from test_orders import hash_of, permuted
 
 PAGE = HERE.parent.parent / "docs" / "tokens.md"
 END = 65_000
@@ -45,16 +45,6 @@ def write_megatron(folder, documents, name="corpus"):
         out.write(b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 8, count, count + 1))
         out.write(array("i", map(len, documents)).tobytes() + array("q", offsets).tobytes() +
                   array("q", range(count + 1)).tobytes())
-
-
-def permuted(key, count):
-    """perm(key, n) of the order rules, for n up to 65,536."""
-    values, state = list(range(count)), key
-    for i in range(count, 1, -1):
-        state = state + GOLDEN & MASK
-        at = mix(state) * i >> 64
-        values[i - 1], values[at] = values[at], values[i - 1]
-    return values
 
 
 def pieces_of(batch):
