@@ -1,5 +1,7 @@
 #include "core/engine/facts.h"
 
+#include <utility>
+
 #include "core/engine/books.h"
 
 namespace batchflow::engine {
@@ -31,26 +33,42 @@ void Facts::count(const Stream& stream, Demand& sum) const {
   sum.saved_s += made * (stream.costs.encoded_s() - stream.costs.decoded_s());
 }
 
+Facts::Demand Facts::count(const SharePart& part, const Dataset& dataset) const {
+  Demand sum;
+  if (!part.stream.is_none()) {
+    count(s_.streams[part.stream], sum);
+    return sum;
+  }
+  for (const StreamId index : dataset.streams) {
+    const Stream& stream = s_.streams[index];
+    const bool uses = part.spec.prefix == 0 || stream.pipeline->prefix_hash == part.spec.prefix;
+    if (uses) count(stream, sum);
+  }
+  return sum;
+}
+
+const Facts::Demand& Facts::demand(const SharePart& part, const Dataset& dataset) {
+  if (std::exchange(round_, s_.memory.plan_rounds()) != s_.memory.plan_rounds()) demands_.clear();
+  const auto [found, is_new] =
+      demands_.try_emplace({part.stream, part.spec.dataset, part.spec.prefix});
+  if (is_new) found->second = count(part, dataset);
+  return found->second;
+}
+
 void Facts::complete(ShareView& view, const SharePart& part) {
   if (part.spec.use == ShareUse::batches) return;  // what ranks hold; nothing is found there
   const Dataset& dataset = s_.datasets[s_.dataset_of.at(part.spec.dataset)];
   const auto mean_bytes = static_cast<double>(dataset.catalogue->mean_bytes());
-  Demand demand;
+  const Demand& demand = this->demand(part, dataset);
   view.samples_all = dataset.catalogue->samples();
   if (!part.stream.is_none()) {
     const Stream& stream = s_.streams[part.stream];
-    count(stream, demand);
     view.samples_all = stream.epoch_samples;
     view.worker_s = stream.prepare_s / stream.block_samples;
     view.store_bytes = mean_bytes * (1 - item_shares_.cached(stream));
     view.slots_needed = part.needed_most;
     view.remade_per_s = stream.remade.per_second(s_.now);
   } else {
-    for (const StreamId index : dataset.streams) {
-      const Stream& stream = s_.streams[index];
-      const bool uses = part.spec.prefix == 0 || stream.pipeline->prefix_hash == part.spec.prefix;
-      if (uses) count(stream, demand);
-    }
     const bool decoded = part.spec.use == ShareUse::decoded;
     if (decoded && demand.made_per_s > 0) view.worker_s = demand.saved_s / demand.made_per_s;
     view.store_bytes = mean_bytes;

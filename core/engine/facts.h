@@ -2,7 +2,10 @@
 // sample costs, what limits a node.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <span>
+#include <tuple>
 
 #include "core/engine/item_shares.h"
 #include "core/engine/state.h"
@@ -27,10 +30,17 @@ class Facts {
     double saved_s = 0;  // sum over streams of what they make times what decoding costs
   };
   void count(const Stream& stream, Demand& sum) const;
+  Demand count(const SharePart& part, const Dataset& dataset) const;
+  const Demand& demand(const SharePart& part, const Dataset& dataset);
   void complete(ShareView& view, const SharePart& part);
 
   const EngineState& s_;
   const ItemShares& item_shares_;
+  // Of a stream, or else of a dataset and the prefix of a form, as counted in this round of plans.
+  // A stream has a share on each node where it has jobs, and all of its jobs are counted for each
+  // share.
+  std::map<std::tuple<StreamId, DatasetId, Digest>, Demand> demands_;
+  std::uint64_t round_ = 0;
 };
 
 }  // namespace batchflow::engine

@@ -373,6 +373,7 @@ void Memory::grow(Place place, PlacePart& place_part) {
 
 // In the order of their names, whatever order they were added in.
 void Memory::plan_now(Instant now) {
+  ++plan_rounds_;
   std::sort(to_plan_.begin(), to_plan_.end());
   for (const Place& place : to_plan_) {
     const auto found = places_.find(place);

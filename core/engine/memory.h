@@ -106,6 +106,8 @@ class Memory {
   // Asks the policy at once where that is due; nothing moves yet. The rates it is shown are as of
   // `now`.
   void plan_now(Instant now);
+  // How often that was done. Nothing but memory changes while places are planned.
+  std::uint64_t plan_rounds() const { return plan_rounds_; }
   // Adds to what the policy is shown.
   void complete_views_with(Allocation::Complete complete) {
     allocation_.complete_with(std::move(complete));
@@ -182,7 +184,8 @@ class Memory {
   SharePolicies eviction_;
   std::uint64_t refused_evictions_ = 0;  // in shares that are no more
   std::vector<Place> to_plan_;           // plan_due
-  std::vector<Place> to_settle_;         // not settled
+  std::uint64_t plan_rounds_ = 0;
+  std::vector<Place> to_settle_;  // not settled
   std::vector<Place> grown_;
   std::uint64_t resizes_ = 0;
   std::vector<ShareId> unused_;
