@@ -139,7 +139,7 @@ typedef struct bf_loader_options {
   int drop_last;
   uint32_t epochs;    /* 0: until the loader is closed */
   uint64_t steps;     /* 0: all steps of its epochs */
-  uint32_t credits;   /* batches that are held or asked for; 0: the service's default */
+  uint32_t credits;   /* batches that are held or asked for; 0: 3, or up to 32 small ones */
   double weight;      /* 0: 1 */
   const char* state;  /* NULL, or what bf_loader_state gave: the job goes on from there */
   double timeout_s;   /* 0: 300 */

@@ -40,7 +40,7 @@ class Ranks(Served):
             self.assert_whole(rank["keys"])
 
     def test_a_rank_says_for_whom_it_waits(self):
-        options = {"batch_size": 20, "shuffle": True, "world_size": 3, "job_name": "w"}
+        options = {"batch_size": 20, "shuffle": True, "world_size": 3, "job_name": "w", "prefetch_factor": 2}
         jobs = [start_job("slow_rank", "rows", {**options, "rank": rank}, 0 if rank < 2 else 8, 12)
                 for rank in range(2)]
         wait_until(lambda: any(job["ranks_here"] == 2 for job in self.daemon.status()["jobs"]))

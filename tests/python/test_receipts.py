@@ -259,7 +259,7 @@ class Replaced(Receipted):
 class Losses(Receipted):
     def test_the_service_is_killed_in_mid_epoch(self):
         for order in ("relaxed", "strict"):
-            with self.loader(order=order) as loader:
+            with self.loader(order=order, prefetch_factor=2) as loader:
                 for epoch in range(2):
                     for i, _ in enumerate(loader):
                         if i in (10, 30):

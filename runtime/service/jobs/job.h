@@ -106,6 +106,7 @@ struct ServedJob {
   bool running = false;            // the engine has admitted it
   bool over = false;               // its name is free for another
   bool is_let_go = false;          // to its ranks it is as if the service had died
+  std::uint32_t credits = 0;       // of each rank: the batches it may hold or wait for
   Bytes batch_bytes = 0;           // of all batches its ranks may hold at once
   std::uint64_t corrupt_most = 0;  // samples
   JobStatus sums;

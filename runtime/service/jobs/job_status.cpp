@@ -13,8 +13,7 @@ constexpr std::size_t kRanksNamed = 8;
 
 }  // namespace
 
-JobStatus status_of(const ServedJob& job, const StallBook& stalls, std::uint32_t credits,
-                    Instant now) {
+JobStatus status_of(const ServedJob& job, const StallBook& stalls, Instant now) {
   JobStatus one = job.sums;
   one.id = job.id;
   one.name = job.name;
@@ -34,7 +33,7 @@ JobStatus status_of(const ServedJob& job, const StallBook& stalls, std::uint32_t
   one.shuffle_seed = job.request.shuffle_seed;
   one.drop_last = job.request.drop_last;
   one.order_options = job.request.order_options;
-  one.credits = job.request.credits == 0 ? credits : job.request.credits;
+  one.credits = job.credits;
   one.weight = job.request.weight;
   one.latency_target_s = job.request.latency_target_s;
   one.exemplars = std::max<std::uint64_t>(job.request.exemplars.size(), job.buffer_samples);

@@ -69,9 +69,7 @@ struct JobStatus {
 
 struct ServedJob;
 struct RankEnd;
-// `credits`: of a rank of a job that has not asked for any number.
-JobStatus status_of(const ServedJob& job, const StallBook& stalls, std::uint32_t credits,
-                    Instant now);
+JobStatus status_of(const ServedJob& job, const StallBook& stalls, Instant now);
 // Which other ranks of its job the rank waits for, as text; empty: none.
 std::string waits_for_ranks(const RankEnd& end);
 

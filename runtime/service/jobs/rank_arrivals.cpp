@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "core/base/random.h"
+#include "core/base/saturating.h"
 #include "core/engine/seed_group.h"
+#include "core/order/lane_sizes.h"
 #include "fmt/format.h"
 #include "runtime/protocol/secret.h"
 #include "runtime/service/backend/slot_memory.h"
@@ -134,7 +136,11 @@ ServedJob* RankArrivals::join(Peer& peer, const protocol::JoinRequest& request,
                                name, difference));
   if (!job) {
     auto made = std::make_unique<ServedJob>();
-    made->batch_bytes = batch_bytes(request, pipeline);
+    const Bytes batch = SlotMemory::slot_bytes(
+        batch::BlockLayout(pipeline.pipeline->spec(), request.batch_samples).bytes);
+    made->credits = credits(request, dataset, pipeline);
+    made->batch_bytes =
+        saturating_product(batch, std::uint64_t{made->credits} * request.world_size);
     if (const std::string problem = quota_problem(peer.user(), made->batch_bytes); !problem.empty())
       return refused("quota", problem);
     made->name = name;
@@ -155,14 +161,28 @@ ServedJob* RankArrivals::join(Peer& peer, const protocol::JoinRequest& request,
   return job;
 }
 
-// The bytes of all batches that the job's ranks may hold at once: as many as they have credits.
-Bytes RankArrivals::batch_bytes(const protocol::JoinRequest& request,
-                                ServedPipeline& pipeline) const {
-  const Bytes batch = SlotMemory::slot_bytes(
-      batch::BlockLayout(pipeline.pipeline->spec(), request.batch_samples).bytes);
-  const std::uint64_t credits = request.credits == 0 ? options_.credits : request.credits;
-  const std::uint64_t batches = credits * request.world_size;
-  return batch > UINT64_MAX / batches ? UINT64_MAX : batch * batches;
+// Each wake of the service and of a job costs as much as many a small batch, so a job that does not
+// say how many batches it wants may have as many as take 1 MiB, but not more than half an epoch.
+// Each promises memory of a block, which bounds them, too. Weights and mixtures can change, and
+// exemplars: what was made ahead has the old ones. Steps of users cost more than wakes.
+std::uint32_t RankArrivals::credits(const protocol::JoinRequest& request,
+                                    const ServedDataset& dataset, ServedPipeline& pipeline) const {
+  constexpr std::uint32_t kMost = 32;
+  constexpr Bytes kBatchesMost = Bytes{1} << 20;
+  constexpr Bytes kBlocksMost = Bytes{64} << 20;
+  if (request.credits > 0) return request.credits;
+  const bool can_change = request.order == Order::listed || is_drawn(request.order) ||
+                          request.order_options.rehearsed > 0;
+  if (can_change || !pipeline.pipeline->plugins().empty()) return options_.credits;
+  const auto bytes = [&](std::uint32_t samples) {
+    return batch::BlockLayout(pipeline.pipeline->spec(), samples).bytes;
+  };
+  const Bytes batch = bytes(request.batch_samples);
+  const Bytes block = bytes(order::block_samples_for(bytes(1), engine::EngineConfig().block_bytes));
+  const std::uint64_t step = std::uint64_t{request.batch_samples} * request.world_size;
+  const std::uint64_t ahead = std::min({kBatchesMost / batch, kBlocksMost / block,
+                                        dataset.index->samples() / step / 2, std::uint64_t{kMost}});
+  return std::max(options_.credits, static_cast<std::uint32_t>(ahead));
 }
 
 // Empty: the user may have another job of this size.
@@ -196,7 +216,7 @@ bool RankArrivals::begin(ServedJob& job) {
   if (request.steps > 0)
     job.steps_left = request.steps - std::min(request.steps - 1, request.steps_given);
   engine::JobJoined event = job.joined();
-  event.credits = request.credits == 0 ? options_.credits : request.credits;
+  event.credits = job.credits;
   event.weight = weight(job.user, request.weight);
   std::vector<NodeId> nodes;
   for (const RankEnd* end : job.ranks) {

@@ -47,7 +47,8 @@ class RankArrivals {
   void check_waiting(Instant now);
 
  private:
-  Bytes batch_bytes(const protocol::JoinRequest& request, ServedPipeline& pipeline) const;
+  std::uint32_t credits(const protocol::JoinRequest& request, const ServedDataset& dataset,
+                        ServedPipeline& pipeline) const;
   std::string quota_problem(uid_t user, Bytes bytes) const;
   double weight(uid_t user, double asked) const;
 

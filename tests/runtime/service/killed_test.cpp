@@ -89,6 +89,7 @@ TEST_CASE("the next service knows which jobs may come back, and from where on") 
   options.dataset = plan.dataset.c_str();
   options.job = "away";
   options.batch_samples = 32;
+  options.credits = 3;
   options.order = BF_RELAXED;
   options.epochs = 1;
   bf_loader* loader = nullptr;
@@ -239,6 +240,7 @@ TEST_CASE("a job that keeps batches gets copies, and never waits for itself") {
   Daemon daemon(place.arguments, place.socket);
   JobPlan plan = place.plan();
   plan.keep = true;
+  plan.credits = 3;
   plan.batches_most = 40;
   const Handed handed = run_job(plan);
   CHECK(handed.wrong == "");

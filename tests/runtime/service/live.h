@@ -119,6 +119,7 @@ struct JobPlan {
   std::uint64_t batches_most = UINT64_MAX;
   std::string state;
   std::size_t width = 16;
+  std::uint32_t credits = 0;
   unsigned pause_us = 0;    // of computing, a batch
   bool keep = false;        // batches are not released before the end
   bool holds_last = false;  // each is released when the next has come, as in a loop of Python
@@ -141,6 +142,7 @@ inline Handed run_job(const JobPlan& plan, std::string* state = nullptr) {
   options.runs = plan.runs ? 1 : 0;
   options.epochs = plan.epochs;
   options.drop_last = plan.drop_last;
+  options.credits = plan.credits;
   options.timeout_s = plan.timeout_s;
   options.ideal = plan.ideal ? 1 : 0;
   if (!plan.state.empty()) options.state = plan.state.c_str();

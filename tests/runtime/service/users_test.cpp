@@ -124,6 +124,7 @@ TEST_CASE("a user has as many jobs and as much memory of batches as the quota sa
   options.service = socket.c_str();
   options.dataset = "rows";
   options.batch_samples = 32;
+  options.credits = 3;
   bf_loader* first = nullptr;
   REQUIRE(bf_loader_open(&options, &first) == BF_OK);
   CHECK(run_job(place.plan("second")).wrong.find("has 1 jobs, and may have 1") !=
@@ -137,7 +138,9 @@ TEST_CASE("a user has as many jobs and as much memory of batches as the quota sa
   CHECK(mine.at("jobs") == 1);
   CHECK(mine.at("jobs_most") == 8);
   CHECK(mine.at("batch_bytes") == 3 * 8192);
-  CHECK(run_job(place.plan("third")).wrong == "");
+  JobPlan third = place.plan("third");
+  third.credits = 3;
+  CHECK(run_job(third).wrong == "");
   JobPlan wide = place.plan("wide");
   wide.batch = 320;
   CHECK(run_job(wide).wrong.find("ask for smaller batches or fewer credits") != std::string::npos);
@@ -146,6 +149,32 @@ TEST_CASE("a user has as many jobs and as much memory of batches as the quota sa
             .get<std::string>()
             .find("knows no user") != std::string::npos);
   bf_loader_close(first);
+}
+
+TEST_CASE("a job that does not say how many batches it may hold has more of small ones") {
+  Place place;
+  const LiveService service(place.config);
+  const auto credits = [&](std::uint32_t samples, bf_order order, std::uint32_t asked) {
+    bf_loader_options options = BF_LOADER_OPTIONS_INIT;
+    options.service = place.config.socket.c_str();
+    options.dataset = "rows";
+    options.batch_samples = samples;
+    options.order = order;
+    options.credits = asked;
+    bf_loader* loader = nullptr;
+    REQUIRE(bf_loader_open(&options, &loader) == BF_OK);
+    bf_loader_info info = BF_LOADER_INFO_INIT;
+    REQUIRE(bf_loader_info_get(loader, &info) == BF_OK);
+    bf_loader_close(loader);
+    return info.credits;
+  };
+  CHECK(credits(16, BF_RELAXED, 0) == 32);
+  CHECK(credits(16, BF_STRICT, 0) == 32);
+  CHECK(credits(100, BF_RELAXED, 0) == 10);  // half of an epoch of 2,000 samples
+  CHECK(credits(32, BF_RELAXED, 2) == 2);
+  CHECK(credits(2000, BF_RELAXED, 0) == 3);
+  // What was made ahead would have old weights.
+  CHECK(credits(32, BF_WEIGHTED, 0) == 3);
 }
 
 TEST_CASE("users see their own jobs and a sum, change nothing, and have their own limits") {

@@ -212,6 +212,7 @@ struct Options {
   unsigned rounds = 5;
   double seconds = 3;
   std::uint64_t most = 1'000'000;
+  std::string rows_memory = "2gib";
 };
 
 // -------------------------------------------------------------------------------- batches a second
@@ -329,7 +330,7 @@ void small_rows(const Options& options, const Folder& folder, double scale) {
     write_rows(file, rows, kind.bytes / sizeof(float));
     std::vector<double> first, cpu, memory, rates, each, ratios;
     for (unsigned round = 0; round < options.rounds; ++round) {
-      const Service service(folder, file, "2gib");
+      const Service service(folder, file, options.rows_memory.c_str());
       // What it has when it serves nothing is not the data's.
       const double idle = service.memory_mib();
       const auto cpu_of_both = [&] { return service.all_cpu_s() + batchflow::bench::cpu_s(); };
@@ -444,6 +445,7 @@ int bench(int argc, char** argv) {
   app.add_flag("--small", small, "One short round: whether it works");
   const std::vector<std::string> all = {"rate", "served", "thousand", "rows", "large"};
   std::vector<std::string> parts = all;
+  app.add_option("--rows-memory", options.rows_memory, "The service's, for small rows");
   app.add_option("--only", parts, "These parts: rate, served, thousand, rows, large")
       ->delimiter(',')
       ->check(CLI::IsMember(all));
