@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "runtime/step/open_steps.h"
+
 namespace batchflow::prepare {
 namespace {
 
@@ -34,6 +36,16 @@ fs::path find_plugin(config::ConfigSection& section) {
                  "BATCHFLOW_PLUGIN_PATH");
 }
 
+// All that decides what a function makes, and in what processes.
+std::string key_of(const std::string& bundle, const step::StepInterpreter& interpreter,
+                   const batch::Field& input, const step::StepSettings& settings) {
+  return fmt::format("{} {} {} {} {} {} {} {} {} [{}]\n{}", interpreter.program,
+                     interpreter.package, settings.memory, settings.timeout.count(),
+                     settings.start_timeout.count(), settings.worker.string(), input.name,
+                     static_cast<int>(input.type), input.ragged, fmt::join(input.shape, " "),
+                     bundle);
+}
+
 // A function of a job, as batchflow.steps of the Python package writes it.
 std::shared_ptr<step::StepPlugin> open_python(config::ConfigSection& section,
                                               const batch::Field& input,
@@ -55,9 +67,13 @@ std::shared_ptr<step::StepPlugin> open_python(config::ConfigSection& section,
   if (settings.memory > step::StepSettings::kMemoryMost)
     section.refuse("memory", fmt::format("it asks for {} GiB", settings.memory >> 30),
                    fmt::format("write {} GiB at most", step::StepSettings::kMemoryMost >> 30));
-  try {
+  const std::shared_ptr<step::OpenSteps> others = std::move(settings.open);
+  const auto open = [&] {
     return step::StepPlugin::open_python(bundle, at, {{"places", section.text("places", "")}},
-                                         std::move(interpreter), input, settings);
+                                         interpreter, input, settings);
+  };
+  try {
+    return others ? others->find(key_of(bundle, interpreter, input, settings), open) : open();
   } catch (const step::StepError& error) {
     section.refuse("python", error.what(), "docs/python.md says what a function may be");
   }

@@ -76,6 +76,8 @@ class StepPlugin {
 
   // No worker prepares by it any more: its processes may end.
   void give_up() { given_up_ = true; }
+  // Another pipeline has it now.
+  void use_again() { given_up_ = false; }
   bool is_given_up() const { return given_up_; }
 
   // It has failed often without a success between: it is not tried for a while.

@@ -23,6 +23,8 @@
 
 namespace batchflow::step {
 
+class OpenSteps;
+
 // The settings of all steps of a service.
 struct StepSettings {
   Bytes memory = Bytes{64} << 20;                     // of each process, areas included
@@ -30,6 +32,7 @@ struct StepSettings {
   Duration start_timeout = std::chrono::seconds(60);  // to load and set up
   std::filesystem::path worker;                       // the program; empty: beside this one
   std::shared_ptr<const std::atomic<bool>> ending;    // set: nothing is waited for any more
+  std::shared_ptr<OpenSteps> open;                    // functions are looked for there first
 
   static constexpr Bytes kMemoryLeast = Bytes{32} << 20;
   static constexpr Bytes kMemoryMost = Bytes{1} << 40;  // so that sums of it do not wrap

@@ -1,6 +1,10 @@
 #include "runtime/service/backend/reports.h"
 
+#include <map>
+#include <set>
 #include <utility>
+
+#include "runtime/step/step_plugin.h"
 
 namespace batchflow::service {
 
@@ -33,14 +37,33 @@ std::vector<CacheShare> report_cache(const Datasets& datasets, const KeptSamples
   return all;
 }
 
+namespace {
+
+void add_elsewhere(StepReport& report, PipelineId pipeline, std::uint32_t step,
+                   std::span<const StepTally> elsewhere) {
+  for (const StepTally& one : elsewhere) {
+    if (one.pipeline != pipeline || one.step != step) continue;
+    report.broken = report.broken || one.broken;
+    report.counters += one.counters;
+  }
+}
+
+}  // namespace
+
 std::vector<StepReport> report_steps(const Datasets& datasets,
                                      std::span<const StepTally> elsewhere) {
   std::vector<StepReport> all;
+  std::map<const step::StepPlugin*, std::size_t> known;  // a step may be that of many pipelines
   for (const auto& pipeline : datasets.pipelines()) {
     if (!pipeline->pipeline) continue;
     const auto steps = pipeline->pipeline->plugins();
     for (std::uint32_t i = 0; i < steps.size(); ++i) {
       const step::StepPlugin& step = *steps[i];
+      const auto [found, is_new] = known.try_emplace(&step, all.size());
+      if (!is_new) {
+        add_elsewhere(all[found->second], pipeline->id, i, elsewhere);
+        continue;
+      }
       const step::StepDeclaration& declared = step.declared();
       StepReport report{pipeline->name,
                         datasets.all().at(pipeline->dataset.value)->name,
@@ -50,11 +73,7 @@ std::vector<StepReport> report_steps(const Datasets& datasets,
                         declared.random,
                         step.is_broken(),
                         step.counters()};
-      for (const StepTally& one : elsewhere) {
-        if (one.pipeline != pipeline->id || one.step != i) continue;
-        report.broken = report.broken || one.broken;
-        report.counters += one.counters;
-      }
+      add_elsewhere(report, pipeline->id, i, elsewhere);
       all.push_back(std::move(report));
     }
   }
@@ -63,11 +82,13 @@ std::vector<StepReport> report_steps(const Datasets& datasets,
 
 std::vector<StepTally> tally_steps(const Datasets& datasets) {
   std::vector<StepTally> all;
+  std::set<const step::StepPlugin*> known;
   for (const auto& pipeline : datasets.pipelines()) {
     if (!pipeline->pipeline) continue;
     const auto steps = pipeline->pipeline->plugins();
     for (std::uint32_t i = 0; i < steps.size(); ++i)
-      all.push_back({pipeline->id, i, steps[i]->is_broken(), steps[i]->counters()});
+      if (known.insert(steps[i].get()).second)
+        all.push_back({pipeline->id, i, steps[i]->is_broken(), steps[i]->counters()});
   }
   return all;
 }

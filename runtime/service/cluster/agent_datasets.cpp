@@ -134,10 +134,11 @@ void AgentDatasets::have(const PipelineMessage& wanted, std::unique_ptr<prepare:
                     "have the same plugins and Python packages on all nodes",
                     made->info().hash, wanted.hash));
   if (datasets_.knows(wanted.id)) return;  // it was let go, and is still here
-  if (const Bytes bytes = step_bytes(*made); bytes > 0) {
+  if (const Bytes bytes = datasets_.own_step_bytes(*made); bytes > 0) {
     set_apart_for_steps(config_, bytes * config_.workers);
     host_.memory_changed(config_);
   }
+  for (const auto& step : made->plugins()) step->use_again();
   ServedPipeline& pipeline = datasets_.pipeline(wanted.id);
   pipeline.pipeline = std::move(made);
   pipeline.name = wanted.name;
@@ -163,8 +164,9 @@ void AgentDatasets::let_go() {
     ServedPipeline& pipeline = datasets_.pipeline(id);
     if (pipelines_.is_opening(opening_name(id), pipeline.dataset) || host_.uses(id)) return false;
     if (!pipeline.pipeline) return true;
-    const Bytes bytes = step_bytes(*pipeline.pipeline);
-    for (const auto& step : pipeline.pipeline->plugins()) step->give_up();
+    const Bytes bytes = datasets_.own_step_bytes(*pipeline.pipeline);
+    for (const auto& step : pipeline.pipeline->plugins())
+      if (!datasets_.any_other_has(*step, *pipeline.pipeline)) step->give_up();
     pipeline.pipeline = nullptr;
     config_.steps_bytes -= bytes * config_.workers;
     if (bytes > 0) host_.memory_changed(config_);

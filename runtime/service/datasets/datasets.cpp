@@ -155,9 +155,20 @@ ServedPipeline* Datasets::find(std::string_view name, DatasetId dataset) {
   return one.pipeline ? &one : nullptr;
 }
 
-Bytes step_bytes(const prepare::Pipeline& pipeline) {
+bool Datasets::any_other_has(const step::StepPlugin& step,
+                             const prepare::Pipeline& pipeline) const {
+  return std::any_of(pipelines_.begin(), pipelines_.end(), [&](const auto& one) {
+    if (!one->pipeline || one->pipeline.get() == &pipeline) return false;
+    const auto steps = one->pipeline->plugins();
+    return std::any_of(steps.begin(), steps.end(),
+                       [&](const auto& its) { return its.get() == &step; });
+  });
+}
+
+Bytes Datasets::own_step_bytes(const prepare::Pipeline& pipeline) const {
   Bytes bytes = 0;
-  for (const auto& step : pipeline.plugins()) bytes += step->bytes_each();
+  for (const auto& step : pipeline.plugins())
+    if (!any_other_has(*step, pipeline)) bytes += step->bytes_each();
   return bytes;
 }
 

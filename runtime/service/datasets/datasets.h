@@ -130,6 +130,11 @@ class Datasets {
 
   const engine::Catalogues& catalogues() const { return catalogues_; }
 
+  // Whether another pipeline than this one has the step, too.
+  bool any_other_has(const step::StepPlugin& step, const prepare::Pipeline& pipeline) const;
+  // What the processes of its steps take, for each worker, without steps that others have, too.
+  Bytes own_step_bytes(const prepare::Pipeline& pipeline) const;
+
  private:
   std::vector<std::unique_ptr<ServedDataset>> datasets_;    // by id
   std::vector<std::unique_ptr<ServedPipeline>> pipelines_;  // by id
@@ -137,9 +142,6 @@ class Datasets {
   std::map<std::pair<std::uint32_t, std::string>, PipelineId> compiled_;  // by dataset and name
   engine::Catalogues catalogues_;
 };
-
-// What the processes of its steps take, for each worker.
-Bytes step_bytes(const prepare::Pipeline& pipeline);
 
 // What a job's user should know of the data when the job begins. The job's script prints it.
 // `is_default`: the job has named no pipeline. `corrupt_most`: how many corrupt samples end the

@@ -129,8 +129,9 @@ void JobPipelines::let_unused_go(Duration kept) {
     if (!is_idle(one->used, host_.now(), dataset.removed, is_used, kept)) continue;
     for (auto& [user, brought] : brought_)
       std::erase_if(brought, [&](const auto& text) { return text.second == one.get(); });
-    const Bytes bytes = step_bytes(*one->pipeline);
-    for (const auto& step : one->pipeline->plugins()) step->give_up();
+    const Bytes bytes = datasets_.own_step_bytes(*one->pipeline);
+    for (const auto& step : one->pipeline->plugins())
+      if (!datasets_.any_other_has(*step, *one->pipeline)) step->give_up();
     one->pipeline = nullptr;
     if (host_.pipeline_gone) host_.pipeline_gone(one->id);
     if (bytes > 0) host_.give_back(bytes);
@@ -160,7 +161,11 @@ std::unique_ptr<prepare::Pipeline> JobPipelines::compile(const config::ConfigNod
 ServedPipeline& JobPipelines::add_pipeline(const std::string& name, DatasetId dataset,
                                            std::unique_ptr<prepare::Pipeline> compiled,
                                            PipelineText text) {
-  set_apart(step_bytes(*compiled));
+  // To make room, a pipeline may have been let go that had one of its steps.
+  Bytes apart = 0;
+  for (Bytes own; (own = datasets_.own_step_bytes(*compiled)) > apart; apart = own)
+    set_apart(own - apart);
+  for (const auto& step : compiled->plugins()) step->use_again();
   ServedPipeline& made = datasets_.add(name, dataset, std::move(compiled), config_.engine);
   made.used = host_.now();
   made.text = std::move(text);

@@ -25,7 +25,9 @@ void PipelineOpener::open(const std::string& name, const ServedDataset& dataset,
   const auto [at, is_new] = opening_.try_emplace(key);
   if (!is_new) return;
   at->second.done = std::move(done);
-  const auto work = [this, key, written = std::move(written), index = dataset.index, settings,
+  step::StepSettings shared = settings;
+  shared.open = steps_;
+  const auto work = [this, key, written = std::move(written), index = dataset.index, shared,
                      scratch] {
     pthread_setname_np(pthread_self(), "bf-pipeline");
     // Shared, because what is posted is copied.
@@ -34,7 +36,7 @@ void PipelineOpener::open(const std::string& name, const ServedDataset& dataset,
     try {
       const memory::MayRunOutOfMemory scope;
       if (BF_FAILPOINT("service.pipeline.new")) throw std::bad_alloc();
-      *compiled = prepare::compile_pipeline(written, *index, settings, scratch);
+      *compiled = prepare::compile_pipeline(written, *index, shared, scratch);
     } catch (const std::bad_alloc&) {
       problem = "the machine has no memory to set it up; ask again";
     } catch (const std::exception& error) {

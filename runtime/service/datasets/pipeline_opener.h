@@ -18,7 +18,7 @@
 #include "runtime/prepare/pipeline.h"
 #include "runtime/service/datasets/datasets.h"
 #include "runtime/service/post.h"
-#include "runtime/step/step_plugin.h"
+#include "runtime/step/open_steps.h"
 
 namespace batchflow::service {
 
@@ -59,6 +59,7 @@ class PipelineOpener {
 
   Post post_;
   std::map<Key, Opening> opening_;
+  const std::shared_ptr<step::OpenSteps> steps_ = std::make_shared<step::OpenSteps>();
 };
 
 }  // namespace batchflow::service
