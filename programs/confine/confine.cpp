@@ -119,6 +119,7 @@ bool filter_calls(Confined what) {
   filter.allow_if(SYS_fcntl, 1, ~0u, F_DUPFD_CLOEXEC);
   if (what == Confined::program) {
     filter.allow(SYS_execve);
+    filter.allow(SYS_chdir);  // to the folder of a script, where its relative paths begin
     filter.allow_if(SYS_prlimit64, 0, ~0u, 0);  // its own limits, which it can only lower
   }
   return filter.install();

@@ -14,13 +14,14 @@ from .local import LocalLoadingWarning
 from .mixing import CutMix, MixUp
 from .mixture import Mixture
 from .steps import NotTakable, step
-from .torchvision import NotMappable, Pipeline, from_torchvision
+from .torchvision import Pipeline, from_torchvision
+from .torchvision_steps import NotMappable
 from . import imports, installed
 
 installed.refuse_namesake()
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> str:
     if name == "__version__":
         return installed.version()
     raise AttributeError(f"module 'batchflow' has no attribute '{name}'")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 import os
 import re
 import sys
@@ -225,17 +226,27 @@ def _column(name: str, value: Any) -> str:
     return f"{name}={column}"
 
 
-def _reading(dataset: str, given: Mapping[str, Any]) -> Optional[str]:
+def _takes_clips(pipeline: Optional[str]) -> bool:
+    """Whether a pipeline that is brought is for video, which is read so only where it is asked for."""
+    if pipeline is None or not pipeline.startswith("{"):
+        return False
+    return any(one.get("step") in ("clip", "random_clip") for one in json.loads(pipeline)["steps"])
+
+
+def _reading(dataset: str, given: Mapping[str, Any], is_video: bool) -> Optional[str]:
     """How a path is read, in the form of batchflowd's --dataset."""
     split, tokens, packed = given["split"], given["tokens"], _packed(given)
     columns = [name for name in ("column", "label") if given[name] is not None]
-    if split is None and tokens is None and not columns:
+    is_video = is_video and (dataset.startswith("/") or is_url(dataset))
+    if split is None and tokens is None and not columns and not is_video:
         return None
     if not dataset.startswith("/") and not is_url(dataset):
         raise ValueError(f"split, tokens, column and label are for a path, and '{dataset}' is a name "
                          f"at the service, which has its own: '{dataset}:train' is a split of it")
     parts = [] if tokens is None else [f"tokens={whole('tokens', tokens, 1, 999_999_999)}"]
     parts += packed
+    if is_video:
+        parts.append("format=video")
     parts += [_column(name, given[name]) for name in columns]
     if split is not None:
         if not isinstance(split, Mapping) or not split or not set(split) <= set(SPLIT_RULES):
@@ -493,9 +504,10 @@ def read(given: dict[str, Any], brought: Optional[ServedDataset] = None) -> Argu
     check_mixing(given["mixing"], given["batch_size"], given["output"])
     _check_device(given["device"])
     ahead = given["prefetch_factor"]
+    steps = _pipeline(pipeline) if brought is None else brought.pipeline()
     arguments = Arguments(
         dataset=dataset,
-        reading=_reading(dataset, given),
+        reading=_reading(dataset, given, _takes_clips(steps)),
         batch_size=None if given["batch_size"] is None else whole("batch_size",
                                                                   given["batch_size"], 1),
         order=order,
@@ -508,7 +520,7 @@ def read(given: dict[str, Any], brought: Optional[ServedDataset] = None) -> Argu
         collate_fn=given["collate_fn"],
         pin_memory=bool(given["pin_memory"]),
         device=None if given["device"] is None else str(given["device"]),
-        pipeline=_pipeline(pipeline) if brought is None else brought.pipeline(),
+        pipeline=steps,
         epochs=0 if given["epochs"] is None else whole("epochs", given["epochs"], 1),
         service=_text("service", given["service"]),
         rank=given["rank"],

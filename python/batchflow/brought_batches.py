@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 from .arguments import say
-from .batch import REPLACED, Batch
+from .batch import REPLACED, Batch, Ragged
 from .served_dataset import ServedDataset
-from .step_dataset import put_together
+from .step_dataset import array_of, is_open, opened, put_together
 
 if TYPE_CHECKING:
     from .arguments import Arguments
@@ -24,14 +24,17 @@ class BroughtBatches:
 
     def __init__(self, dataset: ServedDataset, output: str):
         self._layout, self._is_plain = dataset.layout, dataset.is_plain
+        self._is_open = is_open(self._layout)
         self._output = output
-        self._names = _names(self._layout)
+        self._names = () if self._is_open else _names(self._layout)
         self._kind, self._has_said = dataset.kind, False
 
     def finish(self, batch: Batch, arguments: "Arguments") -> Any:
         """What the script gets. Parts are copied out of their samples' bytes."""
         if not self._has_said:
             self._say_what_is_replaced(batch)
+        if self._is_open:
+            return self._finish_open(batch, arguments)
         if arguments.collate_fn is not None or arguments.batch_size is None:
             samples = [self._sample(values, arguments.collate_fn is None)
                        for values in zip(*self._columns(batch))]
@@ -43,9 +46,61 @@ class BroughtBatches:
         # As PyTorch puts samples together, tuples become lists; but the whole is a Batch.
         fields = put_together(self._layout["tree"], [self._made(column)
                                                      for column in self._columns(batch)], list)
+        return self._named(fields, batch, self._names)
+
+    def _finish_open(self, batch: Batch, arguments: "Arguments") -> Any:
+        """Of samples that say themselves of what parts they are."""
+        samples = [opened(row, self._made) for row in self._rows(batch)]
+        if arguments.collate_fn is not None or arguments.batch_size is None:
+            made = [put_together(tree, leaves) for tree, leaves in samples]
+            if arguments.collate_fn is not None:
+                return arguments.collate_fn(made if arguments.batch_size else made[0])
+            tree, leaves = samples[0]
+            return put_together(tree, [self._converted(leaf) for leaf in leaves])
+        tree = samples[0][0]
+        if any(one[0] != tree for one in samples):
+            raise RuntimeError(f"samples of {self._kind} are of different parts, of which no batch can "
+                               "be put together; write collate_fn=, which gets a list of samples")
+        columns = [self._column(leaf, values)
+                   for leaf, values in enumerate(zip(*(leaves for _, leaves in samples)))]
+        if isinstance(tree, int):
+            return columns[0]
+        fields = put_together(tree, columns, list)
+        return self._named(fields, batch, tuple(f"field{i}" for i in range(len(fields))))
+
+    def _column(self, leaf: int, values: Sequence[Any]) -> Any:
+        """A leaf of all samples, as PyTorch puts it together; one that differs in length from sample to
+        sample, which PyTorch refuses, as a Ragged."""
+        varies = self._layout["varies"] or ()
+        if any(one is None or isinstance(one, (str, bytes)) for one in values):
+            return list(values)
+        if leaf not in varies:
+            return self._collate(list(values))
+        import numpy
+        arrays = [array_of(value) for value in values]
+        if any(one.shape[1:] != arrays[0].shape[1:] or not one.shape for one in arrays):
+            raise RuntimeError(f"arrays of {self._kind} differ in more than their first dimension, of "
+                               "which no batch can be put together; write collate_fn=, which gets a "
+                               "list of samples")
+        offsets = numpy.cumsum([0, *map(len, arrays)], dtype=numpy.int64)
+        return Ragged(self._made(numpy.concatenate(arrays)), self._made(offsets))
+
+    def _collate(self, values: list[Any]) -> Any:
+        if self._output == "torch":
+            from torch.utils.data import default_collate  # type: ignore[import-not-found, unused-ignore]
+            return default_collate(values)
+        from .plain_loader import collate
+        return collate(values)
+
+    def _converted(self, leaf: Any) -> Any:
+        import numpy
+        return self._made(leaf) if isinstance(leaf, numpy.ndarray) else leaf
+
+    @staticmethod
+    def _named(fields: Any, batch: Batch, names: tuple[str, ...]) -> Any:
         if isinstance(fields, list):
             made: Any = Batch(fields)
-            made.__dict__.update(batch.__dict__, names=self._names)
+            made.__dict__.update(batch.__dict__, names=names)
         elif isinstance(fields, dict):
             made = NamedBatch(fields)
             made.__dict__.update(batch.__dict__, names=tuple(fields))
@@ -57,8 +112,8 @@ class BroughtBatches:
         places = [place for place, mark in enumerate(batch.marks.tolist()) if mark & REPLACED]
         if places:
             self._has_said = True
-            say(f"sample {batch.wanted_keys.tolist()[places[0]]} of {self._kind} could not be made, and another one stands for "
-                "it, as for each further one up to corrupt_ratio_max; the service's log says why. "
+            say(f"sample {batch.wanted_keys.tolist()[places[0]]} of {self._kind} could not be made, and "
+                "another one stands for it, as for each further one up to corrupt_ratio_max; the service's log says why. "
                 "With local=True the script loads the Dataset: samples may differ then, and what they "
                 "raise ends it")
 
@@ -74,10 +129,13 @@ class BroughtBatches:
             return type(batch)(self.mapped(one, function) for one in batch)
         return function(batch) if hasattr(batch, "to") else batch
 
+    def _rows(self, batch: Batch) -> Any:
+        import numpy
+        return batch[0].numpy() if self._output == "torch" else numpy.asarray(batch[0])
+
     def _columns(self, batch: Batch) -> list[Any]:
         """A NumPy array for each part of the samples."""
-        import numpy
-        rows = batch[0].numpy() if self._output == "torch" else numpy.asarray(batch[0])
+        rows = self._rows(batch)
         if self._is_plain:
             return [rows]
         return [_column(rows, part) for part in self._layout["parts"]]

@@ -8,7 +8,7 @@ import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Iterable, Iterator
+from typing import Any, Callable, Iterable, Iterator
 
 from . import embedded
 from .steps import NotTakable
@@ -40,11 +40,53 @@ def brought_folder() -> Path:
         embedded.own_folder(folder, "set XDG_STATE_HOME to one that is")
     except (OSError, RuntimeError) as problem:
         raise NotTakable(f"{folder} cannot be written ({problem})") from None
-    limit = time.time() - _KEPT_S
+    now = time.time()
     for one in folder.iterdir():
-        if one.name != _LOCK and one.stat().st_mtime < limit:
+        try:
+            age = now - one.stat().st_mtime
+        except FileNotFoundError:  # another script has removed it
+            continue
+        if one.name.endswith(HELD):
+            if age > _FRESH_S:
+                _unlink_unless_held(one)
+        elif one.name != _LOCK and age > _KEPT_S:
             one.unlink(missing_ok=True)
     return folder
+
+
+HELD = "-held.npy"
+
+
+class HeldFile:
+    """A file that stays as long as a process holds it; `name` ends with HELD. Jobs that want the same
+    one hold it together."""
+
+    def __init__(self, file: Path, pieces: Callable[[], Iterable[Any]]):
+        self.file = file
+        with alone_in(file.parent):
+            if not file.exists():
+                write_whole(file, pieces())
+            self._held = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+            fcntl.flock(self._held, fcntl.LOCK_SH)
+
+    def release(self) -> None:
+        with alone_in(self.file.parent):
+            os.close(self._held)
+            _unlink_unless_held(self.file)
+
+
+def _unlink_unless_held(file: Path) -> None:
+    try:
+        looking = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        fcntl.flock(looking, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file.unlink(missing_ok=True)
+    except BlockingIOError:
+        pass
+    finally:
+        os.close(looking)
 
 
 def keep_longer(file: Path) -> None:

@@ -1,5 +1,5 @@
-"""Samplers of PyTorch over a Dataset that the service loads: the samples that they go over, and the
-arguments that mean the same."""
+"""Samplers over a Dataset that the service loads: the samples that they go over, and the arguments
+that mean the same."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ ORDERED_BY = ("sampler", "batch_sampler", "shuffle", "batch_size", "rank", "rank
 
 class Listed(NamedTuple):
     """`indices`: of the Dataset, an array in the order of the sampler; None: it goes over all of
-    them. `meant`: the arguments that replace sampler and batch_sampler."""
+    them. `meant`: the arguments that replace sampler and batch_sampler. `own`: the sampler is asked
+    for its order at each epoch (own_order.py); its class, else nothing."""
 
     indices: Optional[Any]
     meant: dict[str, Any]
+    own: str = ""
 
 
 def listed(given: dict[str, Any], samples: int) -> Listed:
@@ -35,10 +37,10 @@ def listed(given: dict[str, Any], samples: int) -> Listed:
             "batch_sampler": None, "sampler": batches.sampler, "batch_size": batches.batch_size,
             "drop_last": batches.drop_last}, by_rank)
     if not isinstance(batches, (list, tuple)) or not batches:
-        raise NotTakable(f"a {type(batches).__name__} says at each step what is in a batch")
+        return _own(batches, {"batch_sampler": None}, by_rank)
     sizes = [len(batch) for batch in batches]
     if any(size != sizes[0] for size in sizes[:-1]) or sizes[-1] > sizes[0]:
-        raise NotTakable("batch_sampler has batches of different sizes")
+        return _own(batches, {"batch_sampler": None}, by_rank)
     return _of_list([index for batch in batches for index in batch], samples,
                     {"batch_sampler": None, "batch_size": sizes[0], "shuffle": False})
 
@@ -56,15 +58,34 @@ def _of_sampler(sampler: Any, samples: int, meant: dict[str, Any], by_rank: bool
             **({} if sampler.generator is None else {"generator": sampler.generator})})
     if kind in ("list", "tuple", "range", "ndarray", "Tensor"):
         return _of_list(sampler, samples, {**meant, "sampler": None, "shuffle": False})
-    raise NotTakable(f"a {kind} may say another order each time that it is asked")
+    return _own(sampler, {**meant, "sampler": None}, by_rank)
+
+
+def _own(order: Any, meant: dict[str, Any], by_rank: bool) -> Listed:
+    """A sampler of any class, or batches of any sizes."""
+    kind = type(order).__name__
+    if not hasattr(order, "__iter__") and not hasattr(order, "__getitem__"):
+        raise NotTakable(f"a {kind} gives no indices one after the other")
+    if not by_rank:
+        raise NotTakable(f"a {kind} says what this rank gets")
+    # A last batch that is smaller is left out where the order is drawn.
+    return Listed(None, {**meant, "shuffle": False, "drop_last": False}, kind)
 
 
 def _of_list(values: Any, samples: int, meant: dict[str, Any]) -> Listed:
+    return Listed(checked_indices(values, samples), meant)
+
+
+def checked_indices(values: Any, samples: int) -> Any:
+    """The indices as an array."""
     import numpy
-    indices = numpy.asarray(values)
+    try:
+        indices = numpy.asarray(values)
+    except (OverflowError, ValueError):
+        indices = numpy.empty(0)
     if indices.ndim != 1 or not indices.size or indices.dtype.kind not in "iu":
         raise NotTakable("the sampler is no list of indices")
     indices = indices.astype("<i8")
     if indices.min() < -samples or indices.max() >= samples:
         raise NotTakable(f"the sampler has an index that no Dataset of {samples} samples has")
-    return Listed(indices, meant)
+    return indices

@@ -16,7 +16,8 @@ from array import array
 from pathlib import Path
 from typing import Any, NamedTuple, Optional, Protocol
 
-from .torchvision import NotMappable, Pipeline, parts_of, pipeline_of
+from .torchvision import Pipeline, pipeline_of
+from .torchvision_steps import NotMappable, parts_of
 
 _TORCHVISIONS = "torchvision.datasets.folder"
 PIECE = 4096  # samples in one question to the service

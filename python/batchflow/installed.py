@@ -6,7 +6,7 @@ NAME = "batchflow-data"   # on PyPI; `batchflow` there is another project, which
 NAMESAKE = "batchflow"
 
 
-def version():
+def version() -> str:
     """Of the tree that this package was installed from, or lies in."""
     tree = Path(__file__).resolve().parents[2] / "VERSION"
     if tree.is_file():
@@ -15,10 +15,11 @@ def version():
         return metadata.version(NAME)
     except metadata.PackageNotFoundError:
         from .library import library
-        return library().bf_version().decode()
+        said: bytes = library().bf_version()
+        return said.decode()
 
 
-def refuse_namesake():
+def refuse_namesake() -> None:
     """Both write into the folder `batchflow`, so that neither is whole where both are installed."""
     for found in metadata.distributions(name=NAMESAKE):
         folder = Path(str(found.locate_file("batchflow"))).resolve()

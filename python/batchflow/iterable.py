@@ -18,7 +18,8 @@ def iterable_dataset(loader: DataLoader[Any]) -> Any:
             self.loader = loader
 
         def __iter__(self) -> Any:
-            if data.get_worker_info() is not None:
+            about: Any = data
+            if about.get_worker_info() is not None:
                 raise RuntimeError("batches are prepared by the service already: write "
                                    "num_workers=0, so that they go through no other process")
             return iter(self.loader)

@@ -146,7 +146,7 @@ class Job:
             if arguments.device is None:
                 result = self._mixed(result, batch, arguments)
             if arguments.pin_memory:
-                result = pin(result)
+                result = pin(result, self._brought)
             if arguments.device is not None:
                 result = self._mixed(self._to_device(result, arguments.device), batch, arguments)
         return result
@@ -214,11 +214,13 @@ def show_where_it_crashes() -> None:
         faulthandler.enable(2)
 
 
-def pin(batch: Any) -> Any:
+def pin(batch: Any, brought: Optional[BroughtBatches] = None) -> Any:
     torch = sys.modules["torch"]
     if not torch.cuda.is_available():
         args.say_once("pin_memory", "is set, and there is no accelerator to pin memory for")
         return batch
+    if brought is not None and isinstance(batch, (Batch, dict)):  # it may have texts in it
+        return brought.mapped(batch, lambda one: one.pin_memory())
     if isinstance(batch, Batch):
         return batch.pin_memory()
     return torch.utils.data._utils.pin_memory.pin_memory(batch)

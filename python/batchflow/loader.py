@@ -85,6 +85,9 @@ class DataLoader(Attributes, Generic[_Given]):
             return
         if isinstance(how, ServedDataset):
             try:
+                if how.sampler_kind:
+                    self._take_own_order(given, how)
+                    return
                 self._arguments = args.read({**given, **how.meant}, how)
             except ValueError as problem:  # of the order, mostly: PyTorch can do more, or says it too
                 self._load_here(given, str(problem))
@@ -118,11 +121,21 @@ class DataLoader(Attributes, Generic[_Given]):
 
     def _load_here(self, given: dict[str, Any], why: str) -> None:
         from .local import LocalDataLoader  # which derives from this class
-        own = type(self)
+        self._become(LocalDataLoader)
+        begin: Any = LocalDataLoader.begin
+        begin(self, given, why)
+
+    def _take_own_order(self, given: dict[str, Any], how: ServedDataset) -> None:
+        from .own_order import OwnOrderDataLoader  # which derives from this class
+        self._become(OwnOrderDataLoader)
+        begin: Any = OwnOrderDataLoader.begin_served
+        begin(self, given, how)
+
+    def _become(self, kind: "type[DataLoader[Any]]") -> None:
+        own = self.__dict__.get("_own_class", type(self))  # as the script has it
         self.__dict__.clear()
-        self.__class__ = (LocalDataLoader if own is DataLoader else
-                          type(own.__name__, (own, LocalDataLoader), {}))
-        LocalDataLoader.begin(self, given, why)
+        self.__dict__["_own_class"] = own
+        self.__class__ = kind if own is DataLoader else type(own.__name__, (own, kind), {})
 
     def _set_up(self, state: states.State) -> None:
         self._number = next(_numbers) if self._arguments.is_split_over_ranks else 0

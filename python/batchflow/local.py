@@ -11,6 +11,7 @@ import base64
 import itertools
 import sys
 import time
+import zlib
 from contextlib import contextmanager
 from typing import Any, Callable, Iterator, Mapping, Optional
 
@@ -103,14 +104,17 @@ class LocalDataLoader(DataLoader[Any]):
         elif self._seed is not None:
             passed["seed"] = self._seed
         self._passed = passed
-        self._loader = self._make(given["dataset"], **passed)
+        self._loader = self._made_loader()
         self._output = given["output"]
         if self._output == "auto":
             self._output = "torch" if imported or self._torch is None else "numpy"
         self._begin: Optional[states.State] = None  # at which the next epoch begins
         self._next_epoch = 0
-        self._running: Optional[Position] = None  # of the iteration that began last
+        self._position_of_last: Optional[Position] = None  # of the iteration that began last
         self._times = {"wait_s": 0.0, "between_s": 0.0, "batches": 0.0}
+
+    def _made_loader(self) -> Any:
+        return self._make(self._given["dataset"], **self._passed)
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -122,12 +126,14 @@ class LocalDataLoader(DataLoader[Any]):
         number, self._next_epoch = self._next_epoch, self._next_epoch + 1
         self._set_epoch_of_sampler(number)
         if begin is None:
-            self._running = Position(number, 0, self._drawn_from())
-            batches = iter(self._loader)
+            self._position_of_last = Position(number, 0, self._drawn_from())
         else:
-            self._running = Position(number, begin["consumed"], begin["generators"])
-            batches = self._resumed(begin)
-        return LocalIteration(self, batches, self._running)
+            self._position_of_last = Position(number, begin["consumed"], begin["generators"])
+        return self._begin_iteration(self._position_of_last, begin)
+
+    def _begin_iteration(self, position: Position, begin: Optional[states.State]) -> LocalIteration:
+        batches = iter(self._loader) if begin is None else self._resumed(begin)
+        return LocalIteration(self, batches, position)
 
     def __len__(self) -> int:
         return len(self._loader)
@@ -163,7 +169,7 @@ class LocalDataLoader(DataLoader[Any]):
         pass  # PyTorch's loader may be used in a child of fork()
 
     def close(self) -> None:
-        self._running = None
+        self._position_of_last = None
 
     # ------------------------------------------------------------------------------ checkpoints --
 
@@ -172,7 +178,7 @@ class LocalDataLoader(DataLoader[Any]):
         epoch, consumed, generators = self._next_epoch, 0, None
         if self._begin is not None:
             return dict(self._begin)
-        running = self._running
+        running = self._position_of_last
         if running is not None and not running.ended and running.number == epoch - 1:
             epoch, consumed, generators = running.number, running.given, running.generators
         made = {"v": 1, "order": ORDER, "epoch": epoch, "consumed": consumed,
@@ -182,7 +188,7 @@ class LocalDataLoader(DataLoader[Any]):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         state = states.check(state)
-        self._running = None
+        self._position_of_last = None
         if not state:
             self._next_epoch, self._begin = 0, None
             return
@@ -233,12 +239,17 @@ class LocalDataLoader(DataLoader[Any]):
         return [base64.b64encode(bytes((torch.get_rng_state() if one is None else one.get_state())
                                        .numpy())).decode() for one in self._generators()]
 
-    def _resumed(self, begin: states.State) -> Iterator[Any]:
-        """The batches of the rest of an epoch."""
-        consumed, generators = begin["consumed"], self._generators()
+    def _generators_as(self, begin: states.State) -> list[Any]:
+        """Those that the state is of."""
+        generators = self._generators()
         if len(generators) != len(begin["generators"]):
             raise ValueError("the state was made with another sampler or generator; give the "
                              "DataLoader the same ones")
+        return generators
+
+    def _resumed(self, begin: states.State) -> Iterator[Any]:
+        """The batches of the rest of an epoch."""
+        consumed, generators = begin["consumed"], self._generators_as(begin)
         loader, rest = self._loader, dict(self._passed)
         if consumed and self._torch is not None and not is_iterable(loader.dataset):
             for name in ("batch_size", "shuffle", "drop_last", "sampler", "batch_sampler"):
@@ -248,7 +259,7 @@ class LocalDataLoader(DataLoader[Any]):
             else:
                 rest.update(sampler=_Rest(loader.sampler, consumed), batch_size=None)
             loader, consumed = self._make(loader.dataset, **rest), 0
-        with _set_to(generators, begin["generators"], self._torch):
+        with set_to(generators, begin["generators"], self._torch):
             batches = iter(loader)
             first = [next(batches, self) for _ in range(consumed + 1)][-1]
         return batches if first is self else itertools.chain([first], batches)
@@ -311,10 +322,17 @@ for _name in _SHOWN:
 
 class Position:
     """`given`: how many batches of the epoch were given. `generators`: what its order was drawn
-    from, as it was before."""
+    from, as it was before. The others are of an order that the service has as a list."""
 
     def __init__(self, number: int, given: int, generators: list[str]):
         self.number, self.given, self.generators, self.ended = number, given, generators, False
+        self.sum_given = 0  # a checksum of the indices that were given
+        self.sampler_states: list[Any] = []
+
+    def add(self, indices: list[Any]) -> None:
+        """A batch of these is given."""
+        words = [str(int(one) if hasattr(one, "__index__") else one) for one in indices]
+        self.sum_given = zlib.crc32(f"{','.join(words)};".encode(), self.sum_given)
 
 
 class LocalIteration:
@@ -353,7 +371,10 @@ class LocalIteration:
     def _say_stalls(self) -> None:
         stalls, self._stalls = self._stalls, None
         if stalls is not None:
-            stalls.say(self._position.number, lambda: helps_local(self._loader._why))
+            stalls.say(self._position.number, self._what_helps)
+
+    def _what_helps(self) -> str:
+        return helps_local(self._loader._why)
 
 
 class _Rest:
@@ -374,7 +395,7 @@ class _Rest:
 
 
 @contextmanager
-def _set_to(generators: list[Any], kept: list[str], torch: Any) -> Iterator[None]:
+def set_to(generators: list[Any], kept: list[str], torch: Any) -> Iterator[None]:
     """Generators go on from what was kept. PyTorch's usual one, which is the script's, goes back to
     where it was."""
     usual = None

@@ -23,6 +23,14 @@ def is_iterable(dataset: Any) -> bool:
     return any(base.__name__ == "IterableDataset" for base in type(dataset).__mro__)
 
 
+def _is_in_own_order(given: dict[str, Any]) -> bool:
+    """Whether its sampler has to be asked for the order of each epoch."""
+    try:
+        return bool(listed(given, len(given["dataset"])).own)
+    except NotTakable:
+        return False
+
+
 def _why_not_in_order(given: dict[str, Any]) -> Optional[str]:
     """Why the service cannot give a folder that it reads in the order of the script. Else the
     arguments say what a batch_sampler means."""
@@ -56,7 +64,8 @@ def served(given: dict[str, Any]) -> Union[ServedDataset, str, None]:
             ImageFolder(dataset, given["pipeline"] is None)
         except (TypeError, ValueError) as problem:
             return str(problem)
-        return _why_not_in_order(given)
+        if not _is_in_own_order(given):
+            return _why_not_in_order(given)
     if is_iterable(dataset):
         return "the service prepares samples in any order, and this one gives them in its own"
     part = getattr(dataset, "dataset", None)
@@ -71,6 +80,10 @@ def served(given: dict[str, Any]) -> Union[ServedDataset, str, None]:
         return f"output={given['output']!r} is not for a Dataset that the service loads"
     if str(given["service"] or os.environ.get("BATCHFLOW_SERVICE", "")).startswith("tcp://"):
         return "a service on another machine runs no code of this one"
+    if _is_in_own_order(given):
+        for name in ("draws", "drawing", "rehearsed", "exemplars", "receipts"):
+            if given[name] is not None:
+                return f"{name} is not for a sampler that decides the order"
     try:
         return ServedDataset(dataset, given)
     except NotTakable as problem:

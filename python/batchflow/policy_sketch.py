@@ -148,7 +148,8 @@ class Sketch:
             self._made[key] = (self._class(made.items, made.capacity, made.seed), made.instance)
             self._sizes[key] = {}
             return key
-        return self._guarded(made.instance, None, build)
+        made_key: Optional[int] = self._guarded(made.instance, None, build)
+        return made_key
 
     def _end(self, policy: int) -> None:
         self._made[policy] = None
@@ -166,7 +167,8 @@ class Sketch:
 
         def ask(of: Any) -> int:
             return INSERT if not hasattr(of, "missed") or of.missed(item) else BYPASS
-        return self._call(policy, INSERT, ask)
+        decision: int = self._call(policy, INSERT, ask)
+        return decision
 
     def _inserted(self, policy: int, access: Any) -> None:
         item, slots = access.contents.item, access.contents.slots
@@ -177,7 +179,8 @@ class Sketch:
         def ask(of: Any) -> int:
             item = of.victim()
             return NO_ITEM if item is None else int(item)
-        return self._call(policy, NO_ITEM, ask)
+        named: int = self._call(policy, NO_ITEM, ask)
+        return named
 
     def _removed(self, policy: int, item: int, _why: int) -> None:
         self._call(policy, None, lambda of: of.removed(item))
@@ -211,7 +214,8 @@ def main(library: str, sketch: str, words: list[str]) -> int:
     if words[:1] == ["cache"] and not any(word.startswith("--threads") for word in words):
         words = [*words, "--threads", "1"]
     arguments = (ctypes.c_char_p * len(words))(*(word.encode() for word in words))
-    return ctypes.CDLL(library).batchflow_sim_main(len(words), arguments, b"python", entry)
+    ended: int = ctypes.CDLL(library).batchflow_sim_main(len(words), arguments, b"python", entry)
+    return ended
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ def _ranks_from_ray() -> Optional[Rank]:
 @functools.lru_cache(maxsize=None)
 def _run_of_ray() -> str:
     """The same on all ranks, and another each time that Ray starts them."""
-    from ray.train import collective
+    from ray.train import collective  # type: ignore[import-not-found, unused-ignore]
     return str(collective.broadcast_from_rank_zero(secrets.token_hex(8)))
 
 

@@ -22,8 +22,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Callable, Collection, Mapping, Optional, Sequence
 
-import ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+import ray  # type: ignore[import-not-found, unused-ignore]
+from ray.util.scheduling_strategies import (  # type: ignore[import-not-found, unused-ignore]
+    NodeAffinitySchedulingStrategy)
 
 from . import library as c
 from .embedded import daemon, own_folder

@@ -48,7 +48,7 @@ def _arguments(given: Optional[Sequence[str]]) -> Any:
 def main(given: Optional[Sequence[str]] = None) -> None:
     arguments = _arguments(given)
     try:
-        import ray
+        import ray  # type: ignore[import-not-found, unused-ignore]
         from . import ray as service
     except ImportError as problem:
         sys.exit(f"batchflow-ray: {problem}; pip install 'batchflow-data[ray]'")

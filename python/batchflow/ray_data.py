@@ -9,8 +9,10 @@ import functools
 from typing import Any, Iterator, Optional
 
 import numpy as np
-from ray.data.block import BlockAccessor, BlockMetadata
-from ray.data.datasource import Datasource, ReadTask
+from ray.data.block import (  # type: ignore[import-not-found, unused-ignore]
+    BlockAccessor, BlockMetadata)
+from ray.data.datasource import (  # type: ignore[import-not-found, unused-ignore]
+    Datasource, ReadTask)
 
 from . import state as states
 from .batch import Batch, Ragged
@@ -18,7 +20,7 @@ from .loader import DataLoader
 from .ray import beside_an_agent
 
 
-class BatchFlowDatasource(Datasource):
+class BatchFlowDatasource(Datasource):  # type: ignore[misc, unused-ignore]
     """Each row is a sample, with its fields and its `sample_key`. `options` are those of DataLoader
     that say what a sample is: `pipeline`, `split`, `tokens`, `service`.
 
@@ -33,7 +35,8 @@ class BatchFlowDatasource(Datasource):
         self._samples, self._row_bytes = beside_an_agent(_size, self._make)
 
     def estimate_inmemory_data_size(self) -> Optional[int]:
-        return self._samples * self._row_bytes
+        size: int = self._samples * self._row_bytes
+        return size
 
     def get_read_tasks(self, parallelism: int, per_task_row_limit: Optional[int] = None,
                        data_context: Any = None) -> list[ReadTask]:

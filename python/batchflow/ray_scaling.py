@@ -62,7 +62,8 @@ def workers_wanted(before: Look, now: Look) -> float:
 
 def request(count: int) -> None:
     """It holds until the next call in this Ray cluster, whoever makes that."""
-    from ray.autoscaler.sdk import request_resources
+    from ray.autoscaler.sdk import (  # type: ignore[import-not-found, unused-ignore]
+        request_resources)
     request_resources(bundles=[{RESOURCE: 1}] * count)
 
 

@@ -71,7 +71,7 @@ def _version(program: str) -> str:
 
 
 def _node() -> str:
-    import ray
+    import ray  # type: ignore[import-not-found, unused-ignore]
     return f"{ray.util.get_node_ip_address()} ({ray.get_runtime_context().get_node_id()[:20]})"
 
 

@@ -21,11 +21,11 @@ import zlib
 from pathlib import Path
 from typing import Any, Iterable, NamedTuple, Optional
 
-from .brought_folder import alone_in, brought_folder, keep_longer, write_whole
-from .brought_order import ORDERED_BY, listed
+from .brought_folder import HELD, HeldFile, alone_in, brought_folder, keep_longer, write_whole
+from .brought_order import ORDERED_BY, checked_indices, listed
 from .shown_here import shown_here
-from .step_dataset import (ALIGNMENT, FORM, HEAD, PIECE, SHOWN_BYTES, alike, is_plain, tensor_of,
-                           words)
+from .step_dataset import (ALIGNMENT, FORM, HEAD, PIECE, SHOWN_BYTES, alike, is_plain, open_layout,
+                           tensor_of, words)
 from .step_memory import memory_for
 from .step_probe import Failed, Probe
 from .step_worker import TYPES
@@ -35,14 +35,21 @@ _STATE_MOST = 4 << 30
 _SAMPLES_MOST = 1 << 31
 _ROW_MOST = 256 << 20
 _BUNDLE_MOST = 48 << 10
-_MAKES = "and the service makes arrays and numbers, and tuples, lists and dicts of these"
+_MAKES = "and the service makes arrays, numbers and texts, and tuples, lists and dicts of these"
 _PROBED = 8  # samples
+_MEASURED = 64  # samples more, where they differ in length
+# Room for one that differs, beside the longest that was seen. A longer one is corrupt.
+_ROOM_TIMES, _ROOM_MORE = 4, 256
 _SEED = 1000
 _PROBE_S = 10.0  # no further sample is probed then
 _MIB = 1 << 20
 
 # What is in memory as it is given has nothing that a service could prepare.
 _AT_HAND = ("list", "tuple", "range", "ndarray", "Tensor", "TensorDataset", "dict")
+
+
+class ByFolder(NotTakable):
+    """It may go otherwise in the folder of the script, if it has paths that begin there."""
 
 
 class _StatePickler(pickle.Pickler):
@@ -97,6 +104,10 @@ class Packed:
         self.packer = Packer(takes_classes=True)
         mark = getattr(type(dataset).__getitem__, MARK, {})
         self.declared: Optional[bool] = mark.get("random")  # None: it says nothing
+        said = mark.get("output")  # of samples that differ: the bytes of the longest
+        self.room = int(said[1][0]) if said and said[0] == "uint8" and len(said[1]) == 1 else 0
+        if self.room:
+            self.packer.content["room"] = self.room
         self.packer.content.update(
             name=type(dataset).__name__[:64], random=True, version=mark.get("version", ""),
             output=["uint8", [SHOWN_BYTES]], memory=mark.get("memory"), entry="")
@@ -127,14 +138,23 @@ class Packed:
         if self.shown.get("problem"):
             raise NotTakable(f"sample 0 has {self.shown['problem']}, {_MAKES}")
 
+    def begin_here(self) -> bool:
+        """Has confined processes begin in the folder in which the script is, which is then part of
+        what the Dataset is."""
+        here = os.getcwd()
+        if here == "/" or "folder" in self.packer.content:
+            return False
+        self.packer.content["folder"] = here
+        return True
+
     def check_shown(self, there: dict[str, Any]) -> None:
         if "raised" in self.shown:
-            raise NotTakable(f"sample 0 raises {self.shown['raised']} in this script, and not in a "
+            raise ByFolder(f"sample 0 raises {self.shown['raised']} in this script, and not in a "
                              "confined process")
         if alike(self.shown, there):
             return
         here, there_is = _shown(self.shown), _shown(there)
-        raise NotTakable(
+        raise ByFolder(
             (f"sample 0 is {here} in this script and {there_is} in a confined process"
              if here != there_is else "sample 0 has other values in a confined process") +
             ", which has nothing that the script has set outside of the Dataset (variables of modules "
@@ -206,7 +226,10 @@ class Tried(NamedTuple):
 
 class ServedDataset:
     """A Dataset as the service loads it. Throws NotTakable, with the reason, for one that has to be
-    loaded here. `meant`: arguments of the DataLoader that replace those given."""
+    loaded here. `meant`: arguments of the DataLoader that replace those given. `sampler_kind`: of a
+    sampler that says the order of each epoch, its class; else nothing."""
+
+    _held: HeldFile
 
     def __init__(self, dataset: Any, given: dict[str, Any]):
         if type(dataset).__name__ in _AT_HAND:
@@ -216,37 +239,63 @@ class ServedDataset:
         packed = Packed(dataset)
         packed.check()
         self._given = {name: given[name] for name in ORDERED_BY}
-        indices, self.meant = listed(self._given, packed.samples)
-        self.is_listed = indices is not None
+        indices, self.meant, self.sampler_kind = listed(self._given, packed.samples)
+        self.is_listed = indices is not None or bool(self.sampler_kind)
         self._order = _name_of(indices)
         packed.show_here()
-        self.digest = packed.take_digest()
         self.samples = packed.samples if indices is None else len(indices)
         self._checksum = packed.checksum()
-        folder = brought_folder()
-        state, tried = folder / f"{self.digest}.state", folder / f"{self.digest}.json"
+        self._folder = brought_folder()
+        try:
+            found = self._settled(packed, indices)
+        except ByFolder:
+            # A path that is not whole leads elsewhere from the folder in which a service begins.
+            if not packed.begin_here():
+                raise
+            found = self._settled(packed, indices)
+        self.layout = found.layout
+        content = packed.packer.content
+        content["random"] = found.random if packed.declared is None else packed.declared
+        first = self.layout["parts"][0] if self.layout["parts"] else {}
+        self.is_plain = is_plain(self.layout, TYPES)
+        content["output"] = ([first["type"], first["shape"]] if self.is_plain else
+                             ["uint8", [self.layout["bytes"]]])
+        self.step = packed.step(self._folder, self.layout)
+        measured = memory_for(found.memory, self.layout["bytes"])
+        if content["memory"] is None and measured is not None:
+            self.step["memory_measured"] = measured
+
+    def _settled(self, packed: Packed, indices: Any) -> Tried:
+        """Puts it into files, and tries it."""
+        self.digest, folder = packed.take_digest(), self._folder
+        state, tried = folder / f"{self.digest}.state", folder / f"{self.digest}.tried.json"
         rows = folder / f"{self.digest}{self._order}.npy"
+        self.path = str(rows)
         with alone_in(folder):
             if not state.exists():
                 packed.write_state(state)
             found = _tried(packed, folder, tried)
-            if not rows.exists():
+            if not rows.exists() and not self.sampler_kind:
                 write_whole(rows, _numpy_file(self.samples, indices))
         packed.check_shown(found.first)
-        for one in (state, tried, rows):
+        for one in (state, tried, *([] if self.sampler_kind else [rows])):
             keep_longer(one)
-        self.layout = found.layout
-        self.path = str(rows)
-        content = packed.packer.content
-        content["random"] = found.random if packed.declared is None else packed.declared
-        first = self.layout["parts"][0]
-        self.is_plain = is_plain(self.layout, TYPES)
-        content["output"] = ([first["type"], first["shape"]] if self.is_plain else
-                             ["uint8", [self.layout["bytes"]]])
-        self.step = packed.step(folder, self.layout)
-        measured = memory_for(found.memory, self.layout["bytes"])
-        if content["memory"] is None and measured is not None:
-            self.step["memory_measured"] = measured
+        return found
+
+    def in_order(self, indices: list[int], part: str) -> "ServedDataset":
+        """The same Dataset in an order that a sampler has said; `part`: of which epoch, and which
+        part of it, so that what draws is drawn anew. Throws NotTakable. `release` it."""
+        made = copy.copy(self)
+        array = checked_indices(indices, len(self.dataset))
+        made.samples = len(array)
+        name = f"{self.digest}{_name_of(array)}-{part}{HELD}"
+        made._held = HeldFile(self._folder / name, lambda: _numpy_file(len(array), array))
+        made.path = str(made._held.file)
+        return made
+
+    def release(self) -> None:
+        """The order is needed no more."""
+        self._held.release()
 
     def pipeline(self) -> str:
         name = f"dataset {self.kind}"[:60]
@@ -305,7 +354,7 @@ def _try(packed: Packed, folder: Path) -> Tried:
     wanted = sorted({0, last, *(last * (2 * i + 1) // (2 * _PROBED) for i in range(_PROBED - 2))})
     step = packed.step(folder, None)
     until = time.monotonic() + _PROBE_S
-    ahead, again, other = {}, {}, {}
+    ahead, again, other, more = {}, {}, {}, 0
     try:
         with Probe(step) as first, Probe(step) as second:
             first.wait()
@@ -317,29 +366,66 @@ def _try(packed: Packed, folder: Path) -> Tried:
             for index in reversed(list(ahead)):
                 other[index] = second.show(index, 5000 + index)
                 again[index] = second.show(index, _SEED + index)
+            more = _longest(packed, first, list(ahead.values()), until)
     except Failed as problem:
-        hint = "; it begins in /, so paths must be whole" if "FileNotFound" in str(problem) else ""
-        raise NotTakable(f"it does not run in a confined process: {problem}{hint}") from None
+        kind = ByFolder if _is_of_a_path(str(problem)) else NotTakable
+        raise kind(f"it does not run in a confined process: {problem}") from None
     for shown in (ahead, other, again):
         for index, one in shown.items():
             if "problem" in one:
                 raise NotTakable(f"sample {index} has {one['problem']}, {_MAKES}")
-            if one["layout"] != ahead[wanted[0]]["layout"]:
-                raise NotTakable(f"samples differ: {_shown(ahead[wanted[0]])}, and sample {index} "
-                                 f"is {_shown(one)}")
     if any(again[index]["digest"] != ahead[index]["digest"] for index in ahead):
         raise NotTakable("what it gives for an index differs from one call to the next, also where "
                          "random, NumPy and PyTorch have the same seeds")
-    layout = ahead[wanted[0]]["layout"]
+    every = [one for shown in (ahead, other, again) for one in shown.values()]
+    layout = _layout_of_all(every, packed.room, more)
     if layout["bytes"] > _ROW_MOST:
         raise NotTakable(f"a sample has {layout['bytes']} bytes, and the service takes {_ROW_MOST}")
     draws = any(one["drew"] for one in (*ahead.values(), *other.values()))
     differs = any(other[index]["digest"] != ahead[index]["digest"] for index in ahead)
-    return Tried(layout, draws or differs,
-                 max(one["memory"] for shown in (ahead, other, again) for one in shown.values()),
-                 {name: ahead[0][name] for name in ("layout", "parts")})
+    return Tried(layout, draws or differs, max(one["memory"] for one in every),
+                 {name: ahead[0][name] for name in ("layout", "open", "parts")})
+
+
+def _longest(packed: Packed, probe: Probe, shown: list[dict[str, Any]], until: float) -> int:
+    """The bytes of the longest of some more samples, where samples differ in length."""
+    if all(one.get("layout") is not None and one["layout"] == shown[0]["layout"] for one in shown):
+        return 0
+    longest = 0
+    for index in sorted({packed.samples * i // _MEASURED for i in range(_MEASURED)}):
+        if time.monotonic() > until:
+            break
+        longest = max(longest, probe.show(index, _SEED + index).get("open_bytes", 0))
+    return longest
+
+
+def _layout_of_all(every: list[dict[str, Any]], room: int, more: int) -> dict[str, Any]:
+    """The layout that all samples share; else the one of samples that say themselves what they are.
+    `room`: for such a sample, if the script says so. `more`: the longest one of those of which only the
+    length was looked at."""
+    first = every[0]
+    if first["layout"] is not None and all(one["layout"] == first["layout"] for one in every):
+        return dict(first["layout"])
+    heads = [one["open"] for one in every]
+    varies: Optional[list[int]] = None
+    if all(isinstance(head, list) and head[0] == heads[0][0] for head in heads):
+        varies = [leaf for leaf, part in enumerate(heads[0][1])
+                  if any(head[1][leaf] != part for head in heads)]
+    longest = max(more, *(one["open_bytes"] for one in every))
+    wanted = room or _ROOM_TIMES * longest + _ROOM_MORE
+    return open_layout(-(-wanted // ALIGNMENT) * ALIGNMENT, varies)
+
+
+def _is_of_a_path(problem: str) -> bool:
+    """Some libraries raise errors of their own for a file that is not there."""
+    return any(words in problem for words in ("FileNotFound", "NotADirectory", "No such file",
+                                              "does not exist", "not found", "unable to open"))
 
 
 def _shown(one: dict[str, Any]) -> str:
-    parts = [words(part) for part in one["layout"]["parts"]]
+    if one["layout"] is None:
+        parts = [f"{kind} {tuple(shape)}" for _, kind, shape in one["open"][1]
+                 ] if isinstance(one["open"], list) else ["a sample of very many parts"]
+    else:
+        parts = [words(part) for part in one["layout"]["parts"]]
     return ", ".join(parts if len(parts) < 7 else [*parts[:5], f"{len(parts) - 5} more"])

@@ -64,7 +64,8 @@ def mapped(path: str) -> Any:
         os.close(file)
     if address in (None, ctypes.c_void_p(-1).value):
         raise OSError(ctypes.get_errno(), f"{path} cannot be mapped")
-    array = numpy.frombuffer((ctypes.c_ubyte * size).from_address(address), numpy.uint8)
+    memory: Any = (ctypes.c_ubyte * size).from_address(address)
+    array = numpy.frombuffer(memory, numpy.uint8)
     array.flags.writeable = False
     return array
 
@@ -162,20 +163,34 @@ def layout_of(sample: Any) -> dict[str, Any]:
 
 def is_plain(layout: dict[str, Any], types: Any) -> bool:
     """Whether a sample is one array as a field can be, so that nothing has to be put together."""
+    if is_open(layout):
+        return False
     first = layout["parts"][0]
     return bool(layout["tree"] == 0 and first["shape"] and first["type"] in types)
 
 
 def shown_of(sample: Any) -> dict[str, Any]:
-    """What tells two samples apart: of what parts they are, and what stands in these."""
+    """What tells two samples apart: of what parts they are, and what stands in these. `layout`: None
+    for a sample that has none which others could share."""
     try:
-        layout = layout_of(sample)
+        row = open_row(sample)
     except Unpackable as problem:
         return {"problem": str(problem)}
-    row = Joiner(layout)(sample)
+    head, begin = _open_head(row)
+    said = {"open": _head_shown(head), "open_bytes": len(row)}
+    try:
+        layout = layout_of(sample)
+    except Unpackable:
+        layout = None
+    if layout is None or len(json.dumps(layout)) > SHOWN_BYTES // 2:
+        raw = numpy_bytes(row)
+        return {**said, "layout": None, "digest": hashlib.sha256(row).hexdigest(), "parts": [
+            _summed(raw[at:at + size], {"type": kind})
+            for at, size, kind in _open_places(head, begin)][:_PARTS_SHOWN]}
+    joined = Joiner(layout)(sample)
     ends = [part["at"] for part in layout["parts"][1:]] + [layout["bytes"]]
-    return {"layout": layout, "digest": hashlib.sha256(row.tobytes()).hexdigest(),
-            "parts": [_summed(row[part["at"]:end], part)
+    return {**said, "layout": layout, "digest": hashlib.sha256(joined.tobytes()).hexdigest(),
+            "parts": [_summed(joined[part["at"]:end], part)
                       for part, end in zip(layout["parts"], ends)][:_PARTS_SHOWN]}
 
 
@@ -193,7 +208,7 @@ def _summed(raw: Any, part: dict[str, Any]) -> list[float]:
 
 def alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether two samples that are shown are the same, but for how floats are rounded."""
-    if one["layout"] != other["layout"]:
+    if one["layout"] != other["layout"] or one["open"] != other["open"]:
         return False
     return all(mine[0] == its[0] or len(mine) > 1 and abs(mine[1] - its[1]) <= 1e-4 * mine[2]
                for mine, its in zip(one["parts"], other["parts"]))
@@ -201,6 +216,144 @@ def alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 def words(part: dict[str, Any]) -> str:
     return f"{part['type']} {tuple(part['shape'])}"
+
+
+# --------------------------------------------------------------------------- samples that differ --
+#
+# Samples of which each has other parts, or parts of other lengths, say themselves what they are: a
+# row begins with its own length and with its parts, as JSON, and zeros fill it up.
+
+_OPEN = struct.Struct("<II")  # bytes of the JSON, and of all
+
+
+def is_open(layout: dict[str, Any]) -> bool:
+    return "open" in layout
+
+
+def open_layout(room: int, varies: Optional[list[int]]) -> dict[str, Any]:
+    """`room`: what a sample may take. `varies`: the leaves that differ from sample to sample; None:
+    samples are of different parts."""
+    return {"open": True, "bytes": room, "varies": varies, "tree": None, "parts": []}
+
+
+def open_row(sample: Any) -> bytes:
+    parts: list[list[Any]] = []
+    pieces: list[bytes] = []
+    tree = _opened(sample, parts, pieces)
+    head = json.dumps([tree, parts], separators=(",", ":")).encode()
+    row = bytearray(_OPEN.pack(len(head), 0) + head)
+    for piece in pieces:
+        row += bytes(-len(row) % 8) + piece
+    _OPEN.pack_into(row, 0, len(head), len(row))
+    return bytes(row)
+
+
+def _opened(sample: Any, parts: list[list[Any]], pieces: list[bytes]) -> Any:
+    import numpy
+    kind, made = type(sample), None
+    if kind in (tuple, list):
+        numbers = set(map(type, sample))
+        if numbers == {int} or numbers == {float}:  # as tokens are: one leaf, not hundreds
+            made = [kind.__name__, _array_of_numbers(sample)]
+        else:
+            return [kind.__name__, [_opened(one, parts, pieces) for one in sample]]
+    elif kind is dict and all(type(key) is str for key in sample):
+        return ["dict", [[key, _opened(one, parts, pieces)] for key, one in sample.items()]]
+    elif sample is None:
+        made = ["none", numpy.empty(0, numpy.uint8)]
+    elif kind is str:
+        made = ["text", numpy.frombuffer(sample.encode("utf-8", "surrogatepass"), numpy.uint8)]
+    elif kind is bytes:
+        made = ["bytes", numpy.frombuffer(sample, numpy.uint8)]
+    else:
+        made = [kind_of(sample), array_of(sample)]
+    if made[1].dtype.kind not in "biufc":
+        raise Unpackable(f"an array of {made[1].dtype}")
+    parts.append([made[0], made[1].dtype.name, list(made[1].shape)])
+    pieces.append(numpy.ascontiguousarray(made[1]).tobytes())
+    return len(parts) - 1
+
+
+def _array_of_numbers(numbers: Any) -> Any:
+    import numpy
+    try:
+        return numpy.array(numbers, "int64" if type(numbers[0]) is int else "float64")
+    except OverflowError:
+        raise Unpackable("a number of more than 64 bits") from None
+
+
+def _open_head(row: Any) -> tuple[Any, int]:
+    size, _ = _OPEN.unpack_from(row)
+    return json.loads(bytes(row[_OPEN.size:_OPEN.size + size])), _OPEN.size + size
+
+
+def _head_shown(head: Any) -> Any:
+    """Of a sample of very many parts, what tells it from others."""
+    text = json.dumps(head)
+    return head if len(text) < SHOWN_BYTES // 4 else hashlib.sha256(text.encode()).hexdigest()
+
+
+def _open_places(head: Any, at: int) -> list[tuple[int, int, str]]:
+    """Of each part where it begins, its bytes and its type."""
+    import numpy
+    made = []
+    for _, name, shape in head[1]:
+        size = numpy.dtype(name).itemsize
+        for side in shape:
+            size *= side
+        at += -at % 8
+        made.append((at, size, name))
+        at += size
+    return made
+
+
+def numpy_bytes(row: bytes) -> Any:
+    import numpy
+    return numpy.frombuffer(row, numpy.uint8)
+
+
+def opened(row: Any, tensor: Callable[[Any], Any]) -> tuple[Any, list[Any]]:
+    """The shape of a sample, and its leaves as they were before; `tensor` makes one of an array."""
+    import numpy
+    head, begin = _open_head(row)
+    leaves: list[Any] = []
+    for (kind, name, shape), (at, size, _) in zip(head[1], _open_places(head, begin)):
+        # A copy, since the row is the service's memory.
+        value: Any = numpy.array(row[at:at + size]).view(numpy.dtype(name)).reshape(shape)
+        if kind == "none":
+            value = None
+        elif kind in ("text", "bytes"):
+            value = value.tobytes()
+            value = value.decode("utf-8", "surrogatepass") if kind == "text" else value
+        elif kind in ("list", "tuple"):
+            value = value.tolist() if kind == "list" else tuple(value.tolist())
+        elif kind == "number":
+            value = value.item()
+        elif kind == "scalar":
+            value = value[()]
+        elif kind == "tensor":
+            value = tensor(value)
+        leaves.append(value)
+    return head[0], leaves
+
+
+class OpenJoiner:
+    """Puts samples that differ into rows of one size."""
+
+    def __init__(self, layout: dict[str, Any]):
+        import numpy
+        self._row = numpy.zeros(layout["bytes"], numpy.uint8)
+
+    def __call__(self, sample: Any) -> Any:
+        made = open_row(sample)
+        if len(made) > len(self._row):
+            raise ValueError(
+                f"it takes {len(made)} bytes, and samples of this Dataset have room for "
+                f"{len(self._row)}; write @batchflow.step(random=..., output=('uint8', ({len(made)},))) "
+                "before __getitem__, with what the longest one takes")
+        self._row[:len(made)] = numpy_bytes(made)
+        self._row[len(made):] = 0
+        return self._row
 
 
 class Joiner:
@@ -283,7 +436,9 @@ def make_step(given: dict[str, Any], names: dict[str, Any], is_random: bool,
     dataset = load_state(given["state"], names)
     layout: Optional[dict[str, Any]] = given["layout"]
     join: Optional[Callable[[Any], Any]] = None
-    if layout is not None:
+    if layout is not None and is_open(layout):
+        join = OpenJoiner(layout)
+    elif layout is not None:
         joiner = Joiner(layout)
         join = joiner.plain if is_plain(layout, types) else joiner
 

@@ -92,8 +92,9 @@ class Probe:
     @staticmethod
     def _setup(step: dict[str, Any]) -> bytes:
         kind, dimensions, shape = _INPUT
-        return SETUP.pack(_PROTOCOL, 1, os.getpid(), 0, _DATA_BYTES, _PAGE, SHOWN_BYTES, kind,
-                          dimensions, *shape, 0, b"index") + b"places\0" + step["places"].encode() + b"\0"
+        head = SETUP.pack(_PROTOCOL, 1, os.getpid(), 0, _DATA_BYTES, _PAGE, SHOWN_BYTES, kind,
+                          dimensions, *shape, 0, b"index")
+        return head + b"places\0" + str(step["places"]).encode() + b"\0"
 
     def show(self, index: int, seed: int) -> dict[str, Any]:
         self._calls += 1

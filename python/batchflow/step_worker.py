@@ -144,6 +144,8 @@ def imported(module: str, name: Optional[str]) -> Any:
 
 def load(bundle: dict[str, Any], lines: list[Any]) -> Any:
     """The function, with all that it uses. `lines` are file and line of each function or class."""
+    if "folder" in bundle:  # in which the script was
+        os.chdir(bundle["folder"])
     sys.path[:] = [path for path in sys.path if path] + bundle["paths"]
     names: dict[str, Any] = {"__name__": "batchflow_step"}
     for name, (module, part, _) in bundle["imports"].items():
@@ -155,9 +157,9 @@ def load(bundle: dict[str, Any], lines: list[Any]) -> Any:
     left = list(reversed(list(zip(bundle["functions"], lines))))
     while left:
         early = left
-        left = [one for one in early if not define(*one, names, len(early))]
+        left = [(text, place) for text, place in early if not define(text, place, names, len(early))]
         if len(left) == len(early):
-            define(*left[0], names, 0)
+            define(left[0][0], left[0][1], names, 0)
     if "dataset" in bundle:
         step_dataset = importlib.import_module("batchflow.step_dataset")
         return step_dataset.make_step(bundle["dataset"], names, bundle["random"], TYPES)

@@ -14,7 +14,9 @@ from support import HERE, Daemon, Folder
 LINE = "from torch.utils.data import DataLoader\n"
 OURS = "from batchflow import DataLoader\n"
 SERVED, LOCAL = "DataLoader", "LocalDataLoader"
+IN_ORDER = "OwnOrderDataLoader"  # served, in the order that the script's own sampler says
 SHUFFLED = ("train", "test", "drawn")  # the other lists of batches have one order
+BY_ORDER = ("loss", "sides")  # what a model learns, and how long the samples of a batch are
 
 
 def free_port():
@@ -77,8 +79,13 @@ class ChangedLine(Folder):
         self.assertEqual(codes, [0] * ranks, f"{printed}\n{said[-6000:]}")
         return [[json.loads(line) for line in lines] for lines in printed], said
 
-    def check(self, script, loaders, ranks=1, **how):
-        """`loaders`: their classes, in turn, with the changed line."""
+    def check(self, script, loaders, ranks=1, knows=False, **how):
+        """`loaders`: their classes, in turn, with the changed line. `knows`: all samples are known from
+        the data, since an epoch of the script does not show them."""
+        from script_data import OF_SCRIPT
+        known = OF_SCRIPT[script](self.root)
+        if knows:
+            how["samples"] = known
         text = (HERE / "scripts" / script).read_text()
         self.assertEqual(text.count(LINE), 1)
         theirs, _ = self.printed(script, text, ranks)
@@ -90,12 +97,20 @@ class ChangedLine(Folder):
         if set(loaders) == {LOCAL}:  # to the last bit
             self.assertEqual(ours, theirs)
             self.assertIn("is loaded by this script's own workers, as PyTorch would", said)
+        elif set(loaders) == {IN_ORDER}:  # the same samples at each step; draws are other ones
+            for given, expected in zip(ours, theirs):
+                for line, other in zip(given, expected):
+                    self.assertEqual({**line, "loss": 0}, {**other, "loss": 0})
         else:
             self.check_lines(ours, theirs, **how)
         return said
 
-    def check_lines(self, ours, theirs, within=0.1, **how):
-        """`within`: how far accuracies may be from each other, as the orders are."""
+    def check_lines(self, ours, theirs, within=0.1, in_turn=False, **how):
+        """`within`: how far accuracies may be from each other, as the orders are. `in_turn`: nothing is
+        shuffled, so all is the same."""
+        if in_turn:
+            self.assertEqual(ours, theirs)
+            return
         for given, expected in zip(ours, theirs):
             for line, other in zip(given, expected):
                 for name, value in line.items():
@@ -104,6 +119,8 @@ class ChangedLine(Folder):
                                          [len(batch) for batch in other[name]])
                     elif name in ("accuracy", "minority"):
                         self.assertLessEqual(abs(value - other[name]), within, (line, other))
+                    elif name == "loss" or name in BY_ORDER and set(line) & set(SHUFFLED):
+                        self.assertIs(type(value), type(other[name]))
                     else:
                         self.assertEqual(value, other[name], name)
         for name in SHUFFLED:

@@ -109,9 +109,60 @@ class ByName(Rows):
         return {"x": self.rows[index], "index": index, "more": [{"half": index / 2}, (index,)]}
 
 
+class Things(Rows):
+    def __getitem__(self, index):
+        return object(), index
+
+
 class Text(Rows):
     def __getitem__(self, index):
         return str(index), index
+
+
+class Tokens(Rows):
+    """As a tokenizer gives them: each sample has another length."""
+
+    def __getitem__(self, index):
+        length = 1 + index * 7 % 23
+        return {"ids": list(range(index, index + length)), "text": "\u00e4" * length,
+                "weights": np.arange(length, dtype=np.float32) / 4, "label": index % 7}
+
+
+class Boxes(Rows):
+    """As many boxes as a picture has, and parts that some samples do not have."""
+
+    def __getitem__(self, index):
+        boxes = np.arange(index % 3 * 4, dtype=np.float32).reshape(-1, 4)
+        return np.full((2, 1 + index % 4), index), {"boxes": boxes, "names": ["a"] * (index % 3),
+                                                    "note": None if index % 2 else b"odd"}
+
+
+class Flipped(Tokens):
+    """It draws how long a sample is."""
+
+    def __getitem__(self, index):
+        return np.full(random.randint(1, 9), index)
+
+
+class LateLong(Rows):
+    """One sample is far longer than all that a probe looks at."""
+
+    def __getitem__(self, index):
+        return self.rows[index, :1000 if index == 5 else 1 + index % 2]
+
+
+class LateLongSaid(LateLong):
+    @batchflow.step(output=("uint8", (8192,)))
+    def __getitem__(self, index):
+        return super(LateLongSaid, self).__getitem__(index)
+
+
+class Named(Rows):
+    """It opens its file where the script is."""
+
+    def __getitem__(self, index):
+        with open(f"data/{index % 3}.txt") as file:
+            return np.array([int(file.read()), index])
 
 
 class Writes(Rows):
@@ -163,6 +214,13 @@ class DefaultType(Rows):
     def __getitem__(self, index):
         import torch
         return torch.zeros(2)
+
+
+class ByPair(Rows):
+    """Its indices may be pairs."""
+
+    def __getitem__(self, index):
+        return sum(index) if isinstance(index, tuple) else index
 
 
 class InFile:

@@ -47,11 +47,26 @@ class OutsideOfTheDataset(Served):
         np.save(self.folder / "rows.npy", np.arange(20).reshape(10, 2))
         self.addCleanup(os.chdir, os.getcwd())
         os.chdir(self.folder)
-        loader = self.check_local(ours.InFile("rows.npy"), "No such file or directory: 'rows.npy'; it "
-                                  "begins in /, so paths must be whole")
-        self.assertEqual(next(iter(loader)).tolist(), [[0, 1]])
-        loader = batchflow.DataLoader(ours.InFile(str(self.folder / "rows.npy")), output="numpy")
-        self.assertEqual(next(iter(loader)).tolist(), [[0, 1]])
+        for file in ("rows.npy", str(self.folder / "rows.npy")):
+            loader = batchflow.DataLoader(ours.InFile(file), output="numpy")
+            self.assertEqual(next(iter(loader)).tolist(), [[0, 1]])
+        self.check_local(ours.InFile("none.npy"), "No such file or directory: 'none.npy'")
+
+    def test_relative_paths_lead_from_the_folder_of_each_script(self):
+        self.addCleanup(os.chdir, os.getcwd())
+        for name, first in (("one", 10), ("other", 20)):
+            (self.folder / name / "data").mkdir(parents=True)
+            for i in range(3):
+                (self.folder / name / "data" / f"{i}.txt").write_text(str(first + i))
+        for _ in range(2):  # as far as it goes at one service, both at a time
+            loaders = []
+            for name, first in (("one", 10), ("other", 20)):
+                os.chdir(self.folder / name)
+                loaders.append((first, batchflow.DataLoader(ours.Named(), 50, output="numpy")))
+            os.chdir("/")
+            for first, loader in loaders:
+                rows = [row for batch in loader for row in batch.tolist()]
+                self.assertEqual(rows, [[first + i % 3, i] for i in range(ours.ROWS)])
 
     def test_a_file_that_was_written_anew_is_another_dataset(self):
         file, loaders = str(self.folder / "rows.npy"), []

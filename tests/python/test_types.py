@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import unittest
+from pathlib import Path
 
 import batchflow
 from support import Folder, needs
@@ -38,6 +39,14 @@ class Types(Folder):
         self.assertEqual(len(said), 2, done.stdout)
         self.assertIn('Revealed type is "def (row: ', said[0])
         self.assertIn('Revealed type is "def (row: ', said[1])
+
+    def test_the_package_has_no_error_itself(self):
+        package = Path(batchflow.__file__).parent
+        self.assertTrue((package / "py.typed").exists())
+        done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--cache-dir",
+                               str(self.folder / "cache"), str(package)], cwd=self.folder,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout)
 
 
 if __name__ == "__main__":
