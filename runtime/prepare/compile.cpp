@@ -23,6 +23,8 @@ constexpr double kAugmentNsPerByte = 2.0;
 constexpr Duration kPluginCost = std::chrono::microseconds(100);
 // How much larger a JPEG of photographic quality becomes, if nothing is known of its size.
 constexpr Bytes kGrowth = 5;
+// Beside that, of video.
+constexpr Bytes kGrowthOfVideo = 16;
 // What a pipeline may take of a worker's time for one sample, as the memory of each step is
 // bounded.
 constexpr std::size_t kStepsMost = 64;
@@ -143,7 +145,7 @@ void PipelineCompiler::add(config::ConfigSection& section, const PipelineStep& s
   add_text(step.text);
   if (step.random) out_->info_.has_random = true;
   take_kind(section, step, index);
-  if (step.stage <= StepStage::picture && !out_->info_.has_random && !view_field_) {
+  if (step.stage <= StepStage::picture && !out_->info_.has_random && !view_field_ && !out_->clip_) {
     out_->info_.prefix_hash = out_->info_.hash;
     out_->picture_->kept = out_->picture_->steps.size();
     kept_extent_ = extent_;
@@ -169,10 +171,11 @@ void PipelineCompiler::check_stage(config::ConfigSection& section, const Pipelin
       step.stage != StepStage::plugin)
     section.refuse("step", fmt::format("'{}' stands twice", step.name), "leave one out");
   if (step.stage < last_stage_)
-    section.refuse("step", fmt::format("'{}' cannot come after '{}'", step.name, last_),
-                   "write it before; the order is decode, what changes pictures, normalise, "
-                   "random_erasing, decode_sound, cut_sound, mel_spectrogram, tokens, cast, "
-                   "layout, reshape, plugins");
+    section.refuse(
+        "step", fmt::format("'{}' cannot come after '{}'", step.name, last_),
+        "write it before; the order is decode or clip, what changes pictures, normalise, "
+        "random_erasing, decode_sound, cut_sound, mel_spectrogram, tokens, cast, "
+        "layout, reshape, plugins");
 }
 
 void PipelineCompiler::take(config::ConfigSection& section, const PipelineStep&, std::uint32_t,
@@ -385,6 +388,10 @@ void PipelineCompiler::end_picture() {
   const auto height = static_cast<std::uint64_t>(extent_->height);
   std::vector<std::uint64_t> shape = {height, width};
   shape.insert(planes_ ? shape.begin() : shape.end(), kChannels);
+  if (out_->clip_) {
+    out_->spec_.fields.push_back({"video", type, std::move(shape), false});
+    return end_clip(out_->spec_.fields.back());
+  }
   if (!named) {
     out_->spec_.fields.push_back({"image", type, std::move(shape), false});
   } else {
@@ -397,7 +404,10 @@ void PipelineCompiler::end_info() {
   engine::PipelineInfo& info = out_->info_;
   for (const batch::Field& field : out_->spec_.fields)
     info.prepared_bytes += field.row_bytes() * field.rows_most();
-  if (out_->picture_) {
+  if (out_->clip_) {
+    info.decoded_bytes = decoded_guess(dataset_) * kGrowthOfVideo;
+    info.decode_cost = cost(info.decoded_bytes, kDecodeNsPerByte);
+  } else if (out_->picture_) {
     info.decoded_bytes =
         kept_extent_ ? PictureBuffer::bytes(*kept_extent_) : decoded_guess(dataset_);
     info.decode_cost = cost(decoded_guess(dataset_), kDecodeNsPerByte);

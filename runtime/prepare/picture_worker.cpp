@@ -200,6 +200,15 @@ bool PictureWorker::run_view(const PicturePlan& plan, const PictureView& base,
   return true;
 }
 
+bool PictureWorker::begin_frames(const PicturePlan& plan, Extent2 extent, const Input& input) {
+  is_given_up_ = input.is_given_up;
+  operations_.begin(extent);
+  if (!operations_.choose(plan, 0, plan.steps.size(), input.draw_key))
+    return fail(operations_.problem());
+  const Bytes needs = memory_needs(operations_.all(), extent, true);
+  return scratch_.take(memory::counted_sum(needs, input.beside)) || fail(scratch_.problem());
+}
+
 // ---------------------------------------------------------------------------------- masks ----
 
 Decoder* PictureWorker::open(const MaskAlong& mask, const DecodeLimits& limits) {

@@ -59,6 +59,13 @@ class PictureWorker {
   // Writes all views of the picture, to row `index` of their fields.
   bool run_views(const CompiledPipeline& pipeline, const Input& input,
                  const batch::BlockWriter& out, std::uint32_t index);
+  // Frames: the same is done to each, by the same draws. First the memory for it is taken; then
+  // each frame is a call. False: as run().
+  bool begin_frames(const PicturePlan& plan, Extent2 extent, const Input& input);
+  bool run_frame(const PicturePlan& plan, const PictureView& frame, std::uint64_t draw_key,
+                 std::byte* out) {
+    return run_view(plan, frame, draw_key, out);
+  }
   // What the steps do to what goes along with the picture of the last run(), and the size that the
   // picture had before. It does not depend on what was kept. REQUIRES: is_followed
   std::span<const Operation> followed() const { return followed_->all(); }

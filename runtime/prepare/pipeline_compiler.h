@@ -70,6 +70,9 @@ class PipelineCompiler {
 
   // Steps.
   void take(config::ConfigSection& section, const PipelineStep&, std::uint32_t, const Decode& step);
+  void take(config::ConfigSection& section, const PipelineStep&, std::uint32_t index,
+            const Clip& step);
+  void end_clip(batch::Field& field);
   // Checks what a step makes of every picture, whatever becomes of it later.
   void check_extent(config::ConfigSection& section, std::string_view key, std::string_view name,
                     const std::optional<Extent2>& extent);

@@ -35,6 +35,13 @@ struct PicturePlan {
   std::optional<PlannedErasing> erasing;
 };
 
+// Several frames of a group, each of which is a picture; all have the same draws.
+struct ClipPlan {
+  Clip clip;
+  std::uint32_t draw = 0;
+  Bytes bytes = 0;  // of one frame of the batch
+};
+
 // Several views of one picture: each draws for itself.
 struct ViewPlan {
   PicturePlan plan;         // of what the pipeline's steps have made
@@ -88,6 +95,8 @@ class CompiledPipeline final : public Pipeline {
   const std::string& part() const { return part_; }
   const batch::BatchSpec& stored() const { return stored_; }
   const std::optional<PicturePlan>& picture() const { return picture_; }
+  // Where the pictures are frames: picture() is what is done to each.
+  const std::optional<ClipPlan>& clip() const { return clip_; }
   const std::vector<NumbersPlan>& numbers() const { return numbers_; }
   bool has_sound() const {  // of one field
     return std::any_of(numbers_.begin(), numbers_.end(),
@@ -113,6 +122,7 @@ class CompiledPipeline final : public Pipeline {
   std::string part_;
   batch::BatchSpec stored_;
   std::optional<PicturePlan> picture_;
+  std::optional<ClipPlan> clip_;
   std::vector<NumbersPlan> numbers_;
   std::vector<ViewPlan> views_;
   std::uint32_t views_draw_ = 0;

@@ -6,6 +6,7 @@
 
 #include "core/base/check.h"
 #include "core/order/keys.h"
+#include "runtime/prepare/clip_worker.h"
 #include "runtime/prepare/joint_worker.h"
 #include "runtime/prepare/kept_sample.h"
 #include "runtime/prepare/kernels.h"
@@ -36,6 +37,7 @@ class WorkerPreparer final : public Preparer {
     const bool done =
         (ahead                       ? true
          : !compiled.joint().empty() ? joint(compiled, input, out, index, keep_decoded)
+         : compiled.clip()           ? clip(compiled, input, out, index, keep_decoded)
          : compiled.picture()        ? picture(compiled, input, out, index, keep_decoded)
                                      : numbers(compiled, input, out, index)) &&
         by_plugins(compiled, input, out, index, keep_decoded, ahead) &&
@@ -57,10 +59,12 @@ class WorkerPreparer final : public Preparer {
 
   void end_sample() override {
     pictures_.end();
-    const Bytes held =
-        pictures_.held() + parts_.held() + sounds_.held() + before_plugins_.bytes() + joint_.held();
+    clips_.end();
+    const Bytes held = pictures_.held() + clips_.held() + parts_.held() + sounds_.held() +
+                       before_plugins_.bytes() + joint_.held();
     if (scratch_.is_large() || held > scratch_.limits().of_small()) {
       pictures_.drop();
+      clips_.drop();
       parts_.drop();
       sounds_.drop();
       before_plugins_.drop();
@@ -99,6 +103,25 @@ class WorkerPreparer final : public Preparer {
     std::byte* row =
         pipeline.afterwards() ? before_plugins(pipeline).row(0, 0) : out.row(plan.field, index);
     return pictures_.run(plan, picture, row) || fail(pictures_.problem());
+  }
+
+  // Frames of a group, each as a picture.
+  bool clip(const CompiledPipeline& pipeline, const Input& input, const batch::BlockWriter& out,
+            std::uint32_t index, const KeepDecoded* keep_decoded) {
+    ClipWorker::Input group{.bytes = input.bytes,
+                            .decoded = input.decoded,
+                            .draw_key = input.draw_key,
+                            .keep = keep_decoded,
+                            .beside = beside(pipeline, input),
+                            .is_given_up = input.is_given_up};
+    if (!input.decoded) {
+      if (!parts_.find_without_numbers(pipeline.kind(), input.bytes, pipeline.stored()))
+        return fail(parts_.problem());
+      group.bytes = parts_.parts().front().bytes;
+    }
+    std::byte* const row = pipeline.afterwards() ? before_plugins(pipeline).row(0, 0)
+                                                 : out.row(pipeline.picture()->field, index);
+    return clips_.run(pipeline, group, pictures_, row) || fail(clips_.problem());
   }
 
   // Several fields: the picture and its masks, then what was done to them is done to the others.
@@ -377,6 +400,7 @@ class WorkerPreparer final : public Preparer {
   step::StepRunner plugins_;
   PictureWorker pictures_;
   sources::RecordParts parts_;
+  ClipWorker clips_;
   SoundWorker sounds_;
   JointWorker joint_;
   memory::ScratchMemory before_plugins_;

@@ -77,6 +77,10 @@ ReadStep read_cut_sound(config::ConfigSection& section);
 ReadStep read_random_cut_sound(config::ConfigSection& section);
 ReadStep read_mel_spectrogram(config::ConfigSection& section);
 
+// Of video.
+ReadStep read_clip(config::ConfigSection& section);
+ReadStep read_random_clip(config::ConfigSection& section);
+
 // Of choices among changes.
 ReadStep read_rand_augment(config::ConfigSection& section);
 ReadStep read_trivial_augment(config::ConfigSection& section);

@@ -81,6 +81,8 @@ struct StepEntry {
 };
 constexpr StepEntry kSteps[] = {
     {"decode", 1, StepStage::decode, false, read_decode},
+    {"clip", 1, StepStage::decode, false, read_clip},
+    {"random_clip", 1, StepStage::decode, true, read_random_clip},
     {"resize", 1, StepStage::picture, false, read_resize},
     {"centre_crop", 1, StepStage::picture, false, read_centre_crop},
     {"random_resized_crop", 1, StepStage::picture, true, read_random_resized_crop},

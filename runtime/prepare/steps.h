@@ -32,6 +32,12 @@ namespace batchflow::prepare {
 struct Decode {
   DecodeLimits limits;
 };
+// Frames of a group, from one of them on.
+struct Clip {
+  std::uint32_t frames = 0;
+  std::uint32_t every = 1;  // of the group's frames
+  bool anywhere = false;    // else in the middle
+};
 struct Resize {
   int shorter = 0;  // 0: to `size`
   Extent2 size;
@@ -137,7 +143,7 @@ struct PictureByPlugin {
 };
 
 using StepKind =
-    std::variant<Decode, Resize, CentreCrop, RandomResizedCrop, PadEdges, RandomCrop, Flip,
+    std::variant<Decode, Clip, Resize, CentreCrop, RandomResizedCrop, PadEdges, RandomCrop, Flip,
                  ColourJitter, RandomPointChange, RandomSharpness, GaussianBlur, RandomRotation,
                  RandomAffine, RandAugment, TrivialAugment, AutoAugment, RandomApply, RandomChoice,
                  PictureByPlugin, Normalisation, RandomErasing, DecodeSound, CutSound, MelOfSound,

@@ -44,7 +44,8 @@ const SourceFormat& guess_format(const IndexBuilder& builder, const Listing& lis
     if (path.ends_with(".tar.gz") || path.ends_with(".tgz")) zipped += listing.files[file].bytes;
     for (std::size_t i = 0; i < table.size(); ++i)
       // The 1 is added so that empty files count, too.
-      if (table[i].takes && (has_megatron || table[i].name != "megatron") && table[i].takes(path))
+      if (table[i].takes && !table[i].only_asked && (has_megatron || table[i].name != "megatron") &&
+          table[i].takes(path))
         bytes[i] += listing.files[file].bytes + 1;
   }
   const auto most = std::max_element(bytes.begin(), bytes.end());

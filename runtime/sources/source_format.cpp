@@ -101,6 +101,10 @@ bool is_megatron(std::string_view path) {
   return ends_with(path, {".bin", ".idx"});
 }
 
+bool is_video(std::string_view path) {
+  return ends_with(path, {".mp4", ".m4v", ".mov", ".mkv", ".webm", kVideoGroups});
+}
+
 bool is_tokens(std::string_view path) {
   return ends_with(path, {".u16", ".u32"});
 }
@@ -133,6 +137,10 @@ const std::vector<SourceFormat>& source_format_table() {
        is_megatron, nullptr, false, index_megatron_files},
       {"sequences", "documents that were packed into sequences; each is a sample", is_sequences,
        nullptr, false, index_sequence_shards},
+      {"video",
+       "MP4, QuickTime, Matroska and WebM; a group of frames is a sample, folders at the root are "
+       "classes",
+       is_video, nullptr, true, index_video_files, false, true},
       {"files", "any files; each is a sample, folders at the root are classes", nullptr, nullptr,
        true, index_whole_files},
   };

@@ -23,7 +23,8 @@ struct SourceFormat {
   bool classes;
   // Completes the builder's parts. The builder has the files already.
   void (*index)(IndexBuilder& builder);
-  bool columns = false;  // its samples are rows of tables
+  bool columns = false;     // its samples are rows of tables
+  bool only_asked = false;  // it is taken only when it is asked for
 };
 
 const std::vector<SourceFormat>& source_format_table();
@@ -41,5 +42,6 @@ void index_numpy_files(IndexBuilder& builder);
 void index_token_files(IndexBuilder& builder);
 void index_megatron_files(IndexBuilder& builder);
 void index_sequence_shards(IndexBuilder& builder);
+void index_video_files(IndexBuilder& builder);
 
 }  // namespace batchflow::sources

@@ -56,7 +56,9 @@ class Unpacking {
         std::vector<UnpackProcess::File> some;
         for (; some.size() < each && next < files; ++next) some.push_back(opened(next));
         running.push_back(std::make_unique<UnpackProcess>());
-        running.back()->begin(needs_.by == By::pyarrow_parquet ? "parquet" : "arrow",
+        running.back()->begin(needs_.by == By::video             ? "video"
+                              : needs_.by == By::pyarrow_parquet ? "parquet"
+                                                                 : "arrow",
                               std::move(some), columns());
       }
       std::erase_if(running, [](const auto& one) { return one->has_ended(); });
@@ -101,7 +103,8 @@ class Unpacking {
     const std::string path(path_in(needs_.parts, file));
     UnpackProcess::File one;
     one.path = path;
-    one.to = made(folder_ / (path + ".arrow"));
+    one.to =
+        made(folder_ / fmt::format("{}{}", path, needs_.by == By::video ? kVideoGroups : ".arrow"));
     if (!root_.store) {
       one.from = protocol::Descriptor(
           root_.only.empty() ? open_beneath(root_.folder.get(), path.c_str(), O_RDONLY | O_NONBLOCK)

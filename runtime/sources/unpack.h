@@ -1,8 +1,10 @@
 // Files with samples that are not read singly: Parquet, Arrow with compressed buffers, MDS shards
-// that are compressed. Each is unpacked once, into a folder beside the indices, and is read there.
+// that are compressed, video. Each is unpacked once, into a folder beside the indices, and is read
+// there.
 //
 // Parquet and Arrow are unpacked by pyarrow, in processes that are confined: they read the one file
-// and write the other, both of which they are given open. MDS shards are unpacked here.
+// and write the other, both of which they are given open. So is video, by batchflow-video-split.
+// MDS shards are unpacked here.
 #pragma once
 
 #include <memory>
@@ -17,7 +19,7 @@ namespace batchflow::sources {
 
 // Thrown while an index is made: what the files must be unpacked to, and which they are.
 struct NeedsUnpacking {
-  enum class By { pyarrow_parquet, pyarrow_arrow, here };
+  enum class By { pyarrow_parquet, pyarrow_arrow, here, video };
   By by = By::here;
   std::string format;  // that the unpacked files have
   IndexParts parts;    // with the files and the listing
@@ -28,6 +30,9 @@ struct NeedsUnpacking {
 std::shared_ptr<const DataRoot> unpacked(const SourceOptions& options,
                                          const std::shared_ptr<const DataRoot>& root,
                                          const NeedsUnpacking& needs);
+
+// How names of files of groups of frames end.
+inline constexpr std::string_view kVideoGroups = ".bfvideo";
 
 // Whether `path` is a compressed MDS shard, and its name without that ending.
 bool is_zipped_shard(std::string_view path);

@@ -132,21 +132,29 @@ void UnpackProcess::begin(std::string_view kind, std::vector<File> files,
     }
   }
   std::error_code error;
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() /
-                              "batchflow-step-worker";
+  const std::filesystem::path programs =
+      std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  const std::string program = programs / "batchflow-step-worker";
+  const std::string splitter = programs / "batchflow-video-split";
+  const bool is_video = kind == "video";
+  if (is_video && access(splitter.c_str(), X_OK) != 0)
+    throw DatasetError(
+        "this build reads no video: install libavformat-dev libavcodec-dev libswscale-dev "
+        "libavutil-dev and build again");
   constexpr std::uint64_t kMemory = std::uint64_t{8} << 30, kFileMost = std::uint64_t{1} << 42;
   std::vector<std::string> arguments{program,
                                      "--confined",
                                      std::to_string(getpid()),
                                      std::to_string(kMemory),
                                      std::to_string(next - 1),
-                                     std::to_string(kFileMost),
-                                     python(),
-                                     "-c",
-                                     kScript,
-                                     std::string(kind),
-                                     std::to_string(files_.size())};
-  arguments.insert(arguments.end(), columns.begin(), columns.end());
+                                     std::to_string(kFileMost)};
+  const std::string count = std::to_string(files_.size());
+  if (is_video) {
+    arguments.insert(arguments.end(), {splitter, count});
+  } else {
+    arguments.insert(arguments.end(), {python(), "-c", kScript, std::string(kind), count});
+    arguments.insert(arguments.end(), columns.begin(), columns.end());
+  }
   std::vector<std::string> variables{"PYTHONDONTWRITEBYTECODE=1"};
   for (const char* name : {"PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "HOME", "PYTHONPATH"})
     if (const char* value = std::getenv(name))

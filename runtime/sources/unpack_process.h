@@ -1,4 +1,4 @@
-// A confined process of Python that unpacks files by pyarrow.
+// A confined process that unpacks files: Python by pyarrow, or batchflow-video-split.
 #pragma once
 
 #include <string>
@@ -21,8 +21,8 @@ class UnpackProcess {
   UnpackProcess(const UnpackProcess&) = delete;
   UnpackProcess& operator=(const UnpackProcess&) = delete;
 
-  // Begins to unpack the files, at most kFilesMost: `parquet` or `arrow`. Of the columns only those
-  // that are named, or all. Throws DatasetError where it cannot begin.
+  // Begins to unpack the files, at most kFilesMost: `parquet`, `arrow` or `video`. Of the columns
+  // only those that are named, or all. Throws DatasetError where it cannot begin.
   void begin(std::string_view kind, std::vector<File> files,
              const std::vector<std::string>& columns);
   bool is_running() const { return process_ > 0; }

@@ -138,7 +138,7 @@ def problems(text):
 WITH_CORE = ("std", "fmt", "Eigen")
 PACKAGES = {"OpenSSL": "openssl/", "nlohmann-json": "nlohmann/", "CLI11": "CLI/", "zlib": "zlib.h", "zstd": "zstd.h",
             "CUDA": "cuda", "nvJPEG": "nvjpeg", "yaml-cpp": "yaml-cpp/", "SimGrid": "simgrid/", "liburing": "liburing.h", "libpng": "png.h",
-            "libwebp": "webp/", "libtiff": "tiffio.h", "libavif": "avif/", "libsndfile": "sndfile.h",
+            "libwebp": "webp/", "libtiff": "tiffio.h", "libavif": "avif/", "libsndfile": "sndfile.h", "FFmpeg": "libav",
             "libjpeg-turbo": "jpeglib.h", "Boost.Asio": "boost/"}
 
 

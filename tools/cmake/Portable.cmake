@@ -8,9 +8,10 @@ if(NOT BATCHFLOW_PORTABLE)
 endif()
 add_compile_definitions(FMT_HEADER_ONLY)  # distributions have no static one
 list(PREPEND CMAKE_FIND_LIBRARY_SUFFIXES .a)
-# Nor one of libavif or of what libsndfile needs; the next machine may have another version of the
+# Nor one of libavif, or of what libsndfile and FFmpeg need; the next machine may have another version of the
 # shared ones.
 set(BATCHFLOW_AVIF OFF CACHE BOOL "" FORCE)
 set(BATCHFLOW_SNDFILE OFF CACHE BOOL "" FORCE)
+set(BATCHFLOW_FFMPEG OFF CACHE BOOL "" FORCE)
 # Nothing of these is seen from outside: a process may have other versions of them.
 add_link_options(-static-libstdc++ -static-libgcc LINKER:--as-needed LINKER:--exclude-libs,ALL)

@@ -188,7 +188,7 @@ def add_documents(package: Package, root: Path, version: str, date: int) -> None
 def arrange(package: Package, root: Path) -> None:
     """Where Debian has files elsewhere than `cmake --install`."""
     usr = root / "usr"
-    for program in ("batchflow-policy-child", "batchflow-step-worker"):
+    for program in ("batchflow-policy-child", "batchflow-step-worker", "batchflow-video-split"):
         if (usr / "bin" / program).exists():
             (usr / "share/man/man1" / f"{program}.1").write_text(
                 f'.TH {program.upper()} 1\n.SH NAME\n{program} \\- a process of batchflowd\n'

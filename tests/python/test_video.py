@@ -1,0 +1,188 @@
+"""Clips of video through the service: the frames that ffmpeg decodes, and groups that are decoded once
+for all jobs."""
+
+import os
+import shutil
+import subprocess
+import threading
+import unittest
+
+import batchflow
+from support import DAEMON, Daemon, Folder, needs, status
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+WIDTH, HEIGHT, FRAMES = 64, 48, 144
+SPLITTER = os.path.join(os.path.dirname(os.path.realpath(DAEMON)), "batchflow-video-split")
+
+
+def clip(frames, every=1, step="clip"):
+    return [{"step": step, "frames": frames, "every": every},
+            {"step": "centre_crop", "size": [HEIGHT, WIDTH]}]
+
+
+@needs("numpy")
+@unittest.skipUnless(os.access(SPLITTER, os.X_OK), "this build reads no video")
+@unittest.skipUnless(shutil.which("ffmpeg"), "ffmpeg is not installed")
+class Video(Folder):
+    def setUp(self):
+        super().setUp()
+        self.videos = self.folder / "videos"
+        self.daemon = Daemon(self.folder, "--open-datasets", "--workers", "2",
+                             "--corrupt-ratio-allowed", "100%", memory="1gib")
+        self.addCleanup(self.daemon.kill)
+        os.environ["BATCHFLOW_SERVICE"] = self.daemon.socket
+
+    def ffmpeg(self, *arguments):
+        return subprocess.run(["ffmpeg", "-nostdin", "-loglevel", "error", *map(str, arguments)], check=True,
+                              stdout=subprocess.PIPE, timeout=120).stdout
+
+    def write(self, name, *encoding, frames=FRAMES, source="mandelbrot"):
+        file = self.videos / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self.ffmpeg("-f", "lavfi", "-i", f"{source}=size={WIDTH}x{HEIGHT}:rate=25", "-f", "lavfi", "-i",
+                    "sine=frequency=440", "-frames:v", frames, "-shortest", *encoding, "-y", file)
+        return self.frames_of(file)
+
+    def frames_of(self, file):
+        raw = self.ffmpeg("-i", file, "-map", "0:v:0", "-fps_mode", "passthrough", "-sws_flags",
+                          "bicubic+accurate_rnd+bitexact", "-f", "rawvideo", "-pix_fmt", "rgb24", "-")
+        return np.frombuffer(raw, np.uint8).reshape(-1, HEIGHT, WIDTH, 3)
+
+    def loader(self, steps, batch_size=1, shuffle=False, **more):
+        return batchflow.DataLoader(str(self.videos), batch_size, shuffle, pipeline=steps, output="numpy",
+                                    **more)
+
+    def runs(self, groups, frames, every=1):
+        """Where clips begin in a video."""
+        made = []
+        for group in groups:
+            found = [at for at in range(len(frames) - (len(group) - 1) * every)
+                     if (frames[at:at + len(group) * every:every] == group).all()]
+            self.assertEqual(len(found), 1, found)
+            made.append(found[0])
+        return made
+
+    def test_frames_are_ffmpegs_in_every_container_and_codec(self):
+        for name, encoding in (
+                ("h264.mp4", ("-c:v", "libx264", "-g", "40", "-bf", "2", "-sc_threshold", "0",
+                              "-pix_fmt", "yuv420p")),
+                ("open.mkv", ("-c:v", "libx264", "-x264-params", "open-gop=1:keyint=20:bframes=3",
+                              "-pix_fmt", "yuv420p")),
+                ("vp9.webm", ("-c:v", "libvpx-vp9", "-g", "50", "-c:a", "libopus")),
+                ("vp8.webm", ("-c:v", "libvpx", "-g", "50", "-auto-alt-ref", "1", "-c:a", "libopus")),
+                ("mpeg4.mov", ("-c:v", "mpeg4", "-g", "12"))):
+            with self.subTest(name=name):
+                shutil.rmtree(self.videos, True)
+                frames = self.write(name, *encoding)
+                self.assertEqual(len(frames), FRAMES)
+                groups = [batch["video"][0] for batch in self.loader(clip(20))]
+                self.assertGreaterEqual(len(groups), 2)
+                begins = self.runs(groups, frames)
+                self.assertEqual(begins, sorted(begins))
+                for every in (3, 7):
+                    clips = [batch["video"][0] for batch in self.loader(clip(4, every))]
+                    self.assertEqual(len(self.runs(clips, frames, every)), len(groups))
+
+    def test_every_frame_of_a_file_is_in_one_group(self):
+        frames = self.write("a.mp4", "-c:v", "libx264", "-g", "32", "-bf", "2", "-keyint_min", "32",
+                            "-sc_threshold", "0", "-pix_fmt", "yuv420p", frames=128)
+        groups = [batch["video"][0] for batch in self.loader(clip(32))]
+        self.assertEqual(len(groups), 4)
+        self.assertTrue((np.concatenate(groups) == frames).all())
+
+    def test_classes_and_a_batch(self):
+        for label in ("jump", "run"):
+            self.write(f"{label}/a.mp4", "-c:v", "libx264", "-g", "32", "-pix_fmt", "yuv420p", frames=64)
+        steps = [{"step": "random_clip", "frames": 4, "every": 2},
+                 {"step": "random_resized_crop", "size": [16, 24]}, {"step": "horizontal_flip"},
+                 {"step": "normalise", "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]},
+                 {"step": "layout", "order": "nchw"}]
+        with self.loader(steps, 4, True) as loader:
+            batch = next(iter(loader))
+            self.assertEqual(loader.classes, ["jump", "run"])
+        self.assertEqual((batch["video"].shape, batch["video"].dtype), ((4, 4, 3, 16, 24), np.float32))
+        self.assertEqual(sorted(batch["label"].tolist()), [0, 0, 1, 1])
+
+    def test_the_same_draws_for_each_frame_of_a_clip(self):
+        # One picture all the time: frames of a clip are alike, however each clip is cropped.
+        self.write("still.mp4", "-c:v", "libx264", "-g", "32", "-qp", "0", "-pix_fmt", "yuv444p",
+                   source="smptebars", frames=96)
+        steps = [{"step": "random_clip", "frames": 6, "every": 3},
+                 {"step": "random_resized_crop", "size": [20, 20]}, {"step": "horizontal_flip"},
+                 {"step": "colour_jitter", "brightness": 0.4, "contrast": 0.4}]
+        seen = set()
+        for _ in range(3):
+            for batch in self.loader(steps, 1, True):
+                for frame in batch["video"][0][1:]:
+                    self.assertTrue((frame == batch["video"][0][0]).all())
+                seen.add(batch["video"][0][0].tobytes())
+        self.assertGreater(len(seen), 3)
+
+    def test_a_group_is_decoded_once_for_four_jobs(self):
+        for i in range(4):
+            self.write(f"{i}.mp4", "-c:v", "libx264", "-g", "32", "-pix_fmt", "yuv420p", frames=96)
+        made = [{} for _ in range(4)]
+
+        def job(number):
+            loader = self.loader(clip(4, 2, "random_clip"), 1, True, shuffle_seed=number, order="strict",
+                                 epochs=2)
+            for _ in range(2):
+                for batch in loader:
+                    made[number].setdefault(int(batch.sample_keys[0]), []).append(batch["video"].copy())
+
+        job(0)
+        groups, decoded = len(made[0]), status(self.daemon.socket)["decoded_hits"]
+        self.assertEqual(groups, 12)
+        self.assertEqual(decoded, groups)  # of the second epoch
+        threads = [threading.Thread(target=job, args=(i,)) for i in range(1, 4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(120)
+        self.assertEqual([len(one) for one in made], [groups] * 4)
+        # Each group was decoded for the first job, and all else began from what was kept.
+        self.assertEqual(status(self.daemon.socket)["decoded_hits"] - decoded, 3 * 2 * groups)
+
+    def test_hostile_files_are_named_and_the_others_served(self):
+        frames = self.write("good.mp4", "-c:v", "libx264", "-g", "32", "-pix_fmt", "yuv420p", frames=64)
+        whole = (self.videos / "good.mp4").read_bytes()
+        self.write("b.mkv", "-c:v", "libx264", "-g", "32", "-pix_fmt", "yuv420p", frames=96)
+        mkv = (self.videos / "b.mkv").read_bytes()
+        (self.videos / "b.mkv").write_bytes(mkv[:len(mkv) * 2 // 3])  # its end is cut
+        (self.videos / "c.mp4").write_bytes(bytes(1000))
+        (self.videos / "d.webm").write_bytes(whole[:300])
+        (self.videos / "e.mp4").write_bytes(b"")
+        groups = [batch["video"][0] for batch in self.loader(clip(8), corrupt_ratio_max=0.5)]
+        self.assertGreaterEqual(len(groups), 2)
+        log = self.daemon.log.read_text()
+        for name in ("c.mp4", "d.webm", "e.mp4"):
+            self.assertIn(f"{name}: it is no MP4, QuickTime, Matroska or WebM file", log)
+        self.runs(groups[-2:], frames)
+
+    def test_a_damaged_group_is_corrupt(self):
+        self.write("a.mp4", "-c:v", "mjpeg", "-q:v", "3", frames=64)
+        data = bytearray((self.videos / "a.mp4").read_bytes())
+        at = data.find(b"\xff\xda", len(data) // 8)  # the codes of a frame
+        data[at + 20:at + 120] = b"\xff\xd9" * 50
+        (self.videos / "a.mp4").write_bytes(bytes(data))
+        loader = self.loader(clip(32), corrupt_ratio_max=0.9)
+        marks = [int(batch.marks[0]) for batch in loader]
+        self.assertEqual(sorted(marks), [0, 2])
+
+    def test_what_is_no_video_is_refused(self):
+        self.videos.mkdir()
+        (self.videos / "a.txt").write_text("no video")
+        with self.assertRaisesRegex(batchflow.ServiceError, "it is no MP4|no sample was found|has no groups"):
+            len(self.loader(clip(4)))
+        (self.folder / "rows").mkdir()
+        np.save(self.folder / "rows" / "a.npy", np.zeros((4, 4)))
+        with self.assertRaisesRegex(batchflow.ServiceError, "format: video|NumPy|no MP4|no sample"):
+            len(batchflow.DataLoader(str(self.folder / "rows"), 2, pipeline=clip(4)))
+
+
+if __name__ == "__main__":
+    unittest.main()
