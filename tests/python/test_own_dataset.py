@@ -141,11 +141,11 @@ class Local(Folder):
 
     def test_it_says_so_in_one_line_with_the_reason(self):
         for dataset, why in ((Drawn(), "Drawn is loaded by this script's own workers, as PyTorch "
-                                       "would: batch_sampler has batches of different"),
+                                       "would: worker_init_fn is not for a Dataset"),
                              (Stream(), "this one gives them in its own")):
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
-                named = {"batch_sampler": [[3, 3], *[[3]] * (ROWS - 2)]} if isinstance(dataset, Drawn) else {}
+                named = {"worker_init_fn": seed_of} if isinstance(dataset, Drawn) else {}
                 loader = batchflow.DataLoader(dataset, num_workers=1, collate_fn=len,
                                               cache_limit="1gb", job_name="a", **named)
                 self.assertEqual(sum(loader), ROWS)
