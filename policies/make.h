@@ -17,4 +17,9 @@ std::unique_ptr<engine::EvictionPolicy> make_eviction(const engine::EvictionCont
   return std::make_unique<Policy>(context);
 }
 
+template <class Policy>
+std::unique_ptr<engine::RehearsalPolicy> make_rehearsal(const engine::RehearsalContext& context) {
+  return std::make_unique<Policy>(context);
+}
+
 }  // namespace batchflow::policies

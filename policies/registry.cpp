@@ -56,7 +56,12 @@
   POLICY(scaling_look_ahead)         \
   POLICY(scaling_cachew)             \
   POLICY(scaling_autotune)           \
-  POLICY(scaling_fastmatch)
+  POLICY(scaling_fastmatch)          \
+  POLICY(rehearsal_reservoir)        \
+  POLICY(rehearsal_random_replacement) \
+  POLICY(rehearsal_per_class)        \
+  POLICY(rehearsal_by_score)         \
+  POLICY(rehearsal_prioritised)
 
 namespace batchflow::policies {
 

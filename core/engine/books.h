@@ -255,4 +255,15 @@ inline void drop_evicted(EngineState& s) {
   s.evicted.clear();
 }
 
+// Says what the job rehearses from, if its ranks do not know.
+inline void tell_buffer(EngineState& s, Job& job) {
+  if (!job.buffer) return;
+  const auto exemplars = job.buffer->whole();
+  if (!exemplars || exemplars->digest == job.told_buffer) return;
+  job.told_buffer = exemplars->digest;
+  // The lists belong to the exemplars, which live until the next step.
+  s.lent.emplace_back(exemplars, &exemplars->samples);
+  s.emit(ExemplarsSet{job.id, exemplars->samples, exemplars->weights});
+}
+
 }  // namespace batchflow::engine

@@ -36,6 +36,47 @@ void Commits::list_chosen(const Job& job, const EpochRun& run, order::IndexRange
   std::sort(indices_.begin(), indices_.end());
 }
 
+// The step's samples, in the order of their indices.
+void Commits::list_samples(const Job& job, const EpochRun& run, order::IndexRange indices) {
+  had_.clear();
+  if (job.mixed || job.chosen) {
+    draws_.resize(indices.count());
+    if (job.mixed) job.mixed->fill(indices.from, draws_);
+    for (const order::ChosenEpoch& epoch : job.chosen_epochs) {
+      if (epoch.epoch() == run.epoch) epoch.fill(indices.from, draws_);
+    }
+    for (const order::Draw& draw : draws_) had_.push_back(draw.sample);
+    return;
+  }
+  const Stream& stream = s_.streams[job.stream];
+  const std::uint64_t samples = s_.datasets[stream.dataset].catalogue->samples();
+  const Sequence& plain = run.plain;
+  for (std::uint64_t at = indices.from; at < indices.to;) {
+    const Cut& cut = plain.cut_at(at);
+    const Grant& grant = plain.grant(cut.grant);
+    const std::uint64_t until = std::min(indices.to, cut.start + cut.count);
+    s_.expander.expand(s_.lineage(stream, grant.sizes, grant.name), samples, block_);
+    const auto first = block_.begin() + static_cast<std::ptrdiff_t>(cut.from + (at - cut.start));
+    had_.insert(had_.end(), first, first + static_cast<std::ptrdiff_t>(until - at));
+    at = until;
+  }
+}
+
+// What was trained on is offered to the job's buffer, but for what cannot be decoded.
+void Commits::show(Job& job, const EpochRun& run, order::IndexRange indices) {
+  kept_.clear();
+  if (!job.buffer) return;
+  list_samples(job, run, indices);
+  const Dataset& dataset = s_.datasets[job.dataset];
+  const std::vector<SampleId>& corrupt = dataset.corrupt_by(s_.streams[job.stream].pipeline_id);
+  if (!corrupt.empty()) {
+    std::erase_if(had_, [&](SampleId sample) {
+      return std::binary_search(corrupt.begin(), corrupt.end(), sample);
+    });
+  }
+  job.buffer->show(*dataset.catalogue, had_, kept_);
+}
+
 void Commits::commit(Job& job) {
   std::uint64_t all = UINT64_MAX;
   for (const RankState& rank : job.ranks) all = std::min(all, rank.consumed_steps);
@@ -55,7 +96,8 @@ void Commits::commit(Job& job) {
     run.rehearsed.for_each_slice(run.plan.buffer_draws(step - run.first_step), keep);
     list_chosen(job, run, indices);
     if (!apply(job, run)) return;
-    s_.promise_committed(job, step, run.epoch, slices_, indices_);
+    show(job, run, indices);
+    s_.promise_committed(job, step, run.epoch, slices_, indices_, kept_);
     run.acknowledged += indices.count();
     ++job.committed_step;
     end_epochs(job);

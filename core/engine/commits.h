@@ -21,11 +21,17 @@ class Commits {
  private:
   bool apply(Job& job, const EpochRun& run);
   void list_chosen(const Job& job, const EpochRun& run, order::IndexRange indices);
+  void show(Job& job, const EpochRun& run, order::IndexRange indices);
+  void list_samples(const Job& job, const EpochRun& run, order::IndexRange indices);
 
   EngineState& s_;
   Grants& grants_;
   std::vector<order::Slice> slices_;    // scratch
   std::vector<std::uint64_t> indices_;  // scratch
+  std::vector<SampleId> had_;           // scratch
+  std::vector<SampleId> block_;         // scratch
+  std::vector<order::Draw> draws_;      // scratch
+  std::vector<KeptExemplar> kept_;      // scratch
 };
 
 }  // namespace batchflow::engine

@@ -84,7 +84,8 @@ EngineCounters Engine::counters() const {
   const Memory::Counters memory = parts_->s.memory.counters();
   const Dispatching::Refusals refused = parts_->dispatching.refused();
   counters.refused_proposals = memory.refused_allocations + memory.refused_evictions +
-                               parts_->selection.refused() + refused.dispatch + refused.scaling;
+                               parts_->selection.refused() + refused.dispatch + refused.scaling +
+                               parts_->s.buffers.refused();
   counters.operations = parts_->operations;
   counters.node_slots = parts_->s.nodes.size();
   counters.worker_slots = parts_->s.workers.size();
@@ -146,6 +147,7 @@ std::vector<Engine::Refusals> Engine::refusals() const {
   add({"dispatch", std::nullopt}, refused.dispatch,
       text_of(DispatchView{s.now, parts_->dispatching.shown_when_refused()}));
   add({"scaling", std::nullopt}, refused.scaling, "");
+  add({"rehearsal", std::nullopt}, s.buffers.refused(), "");
   s.memory.each([&](ShareId index) {
     const SharePart& part = s.memory[index];
     const ShareCounters& counters = part.share->counters();

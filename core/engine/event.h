@@ -18,6 +18,7 @@
 
 #include "core/base/names.h"
 #include "core/base/types.h"
+#include "core/engine/exemplar.h"
 #include "core/order/block_name.h"
 
 namespace batchflow::order {
@@ -80,6 +81,11 @@ struct JobJoined {
   bool node_local = false;        // relaxed: each block is for the ranks of one node
   bool runs = false;              // relaxed: shuffles bundles, and samples within a lane
   std::uint32_t rehearsed = 0;    // m of each rank's b, from the job's buffer once it has one
+  // A buffer that the engine fills, by a number that stands for its name; 0: none. The job that
+  // names it first says how many exemplars it has, and which policy chooses them.
+  std::uint64_t buffer = 0;
+  std::uint32_t buffer_exemplars = 0;
+  std::string_view buffer_policy;
   Digest pipeline_hash = 0;       // what the job has trained with so far; 0: anything
   std::span<const NodeId> ranks;  // the node of each
   // Where to start; null: at the beginning. A mixture has one always.
@@ -147,6 +153,28 @@ struct ExemplarsReported {
   std::uint32_t first = 0;  // at most the size of the buffer: it may grow, but has no gaps
   std::span<const SampleId> samples;
   bool more = false;
+};
+
+// What a network makes of samples, and their classes where a job knows better than the catalogue:
+// for the policy of the job's buffer. `values` has `features` numbers for each sample; `labels` is
+// empty, or has one for each.
+inline constexpr std::size_t kDescribedMost = 128;  // samples, in one event
+struct SamplesDescribed {
+  JobId job;
+  std::uint32_t features = 0;
+  std::span<const SampleId> samples;
+  std::span<const std::uint32_t> labels;
+  std::span<const float> values;
+};
+// A buffer as an engine before this one has promised it (core/engine/promise.h). It comes before
+// any job; a large one in several events, in turn.
+struct BufferPromised {
+  std::uint64_t buffer = 0;
+  Digest version = 0;  // of the dataset
+  std::uint32_t exemplars_most = 0;
+  std::string_view policy;
+  std::uint64_t shown = 0;
+  std::span<const Exemplar> exemplars;  // behind those of the events before
 };
 
 enum class Outcome : std::uint8_t {
@@ -254,7 +282,8 @@ using Event = std::variant<CatalogueKnown, PipelineKnown, JobJoined, JobLeft, Ra
                            ExemplarsReported, ReadDone, PreparationDone, TransferDone, DeliveryDone,
                            NodeJoined, NodeQuiesced, NodeLost, WorkerJoined, WorkerQuiesced,
                            WorkerLost, CapacityChanged, DecodedMeasured, DatasetKept, PolicyChanged,
-                           ConfigurationChanged, TimerFired, SamplesKept, MixtureChanged>;
+                           ConfigurationChanged, TimerFired, SamplesKept, MixtureChanged,
+                           SamplesDescribed, BufferPromised>;
 
 // ---------------------------------------------------------------------------------- commands ----
 
@@ -281,16 +310,19 @@ enum class Refusal : std::uint8_t {
   no_workers,  // preparation failed more often than the configuration allows, or no worker could
                // prepare for the job for as long as a rank is waited for
   nothing_to_draw,  // a weighted order in which all weights are zero
-  // Node-local or of runs, but not relaxed; of runs of a dataset without bundles; rehearsal of
-  // draws or of a list.
+  // Node-local or of runs, but not relaxed; of runs of a dataset without bundles; rehearsal of a
+  // weighted order or of a list.
   wrong_order,
+  // A buffer of that name has `available` exemplars at most, and the job asks for `needed`; or, if
+  // these are equal, it has another policy.
+  other_buffer,
 };
 constexpr std::string_view name_of(Refusal why) {
   constexpr std::string_view kNames[] = {"no_room",          "unknown_dataset", "unknown_pipeline",
                                          "bad_position",     "bad_request",     "rank_lost",
                                          "too_many_corrupt", "storage_failed",  "no_workers",
-                                         "nothing_to_draw",  "wrong_order"};
-  return name_in<Refusal::wrong_order>(kNames, why);
+                                         "nothing_to_draw",  "wrong_order",     "other_buffer"};
+  return name_in<Refusal::other_buffer>(kNames, why);
 }
 // The job is not served, or no longer. Every rank gets this as its answer.
 struct Refuse {
@@ -439,7 +471,15 @@ struct MixtureSet {
   bool soon = false;  // later than was asked for
 };
 
+// What the job rehearses from until the next such command: a buffer that the engine fills, as of the
+// beginning of the job's next epoch.
+struct ExemplarsSet {
+  JobId job;
+  std::span<const SampleId> samples;
+  std::span<const std::uint32_t> weights;  // empty: all are drawn alike
+};
+
 using Command = std::variant<Admit, Refuse, Read, Prepare, Transfer, Deliver, Drop, Cancel, Release,
-                             EpochEnded, SetWorkers, SetTimer, LetGo, Adopt, MixtureSet>;
+                             EpochEnded, SetWorkers, SetTimer, LetGo, Adopt, MixtureSet, ExemplarsSet>;
 
 }  // namespace batchflow::engine

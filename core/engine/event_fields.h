@@ -75,6 +75,7 @@ namespace batchflow::engine {
 BATCHFLOW_FIELDS(Request, id, attempt)
 BATCHFLOW_FIELDS(Ingredient, index, keep_decoded, form, occurrence, sample, staging)
 BATCHFLOW_FIELDS(Score, sample, value)
+BATCHFLOW_FIELDS(Exemplar, sample, label, is_scored, score, since)
 
 // ---------------------------------------------------------------------------------- events ----
 
@@ -82,7 +83,8 @@ BATCHFLOW_FIELDS(CatalogueKnown, dataset, version)
 BATCHFLOW_FIELDS(PipelineKnown, pipeline, hash)
 BATCHFLOW_FIELDS(JobJoined, job, user, dataset, pipeline, order, has_shuffle_seed, shuffle_seed,
                  batch_samples, drop_last, epochs, steps, credits, weight, latency_target, draws,
-                 multinomial, node_local, runs, rehearsed, pipeline_hash, ranks, position)
+                 multinomial, node_local, runs, rehearsed, buffer, buffer_exemplars, buffer_policy,
+                 pipeline_hash, ranks, position)
 BATCHFLOW_FIELDS(JobLeft, job)
 BATCHFLOW_FIELDS(RankLost, job, rank)
 BATCHFLOW_FIELDS(JobResized, job, batch_samples, ranks)
@@ -110,6 +112,8 @@ BATCHFLOW_FIELDS(ConfigurationChanged, text)
 BATCHFLOW_FIELDS(TimerFired, timer)
 BATCHFLOW_FIELDS(SamplesKept, node, dataset, bundle_shift, samples)
 BATCHFLOW_FIELDS(MixtureChanged, job, at, parts)
+BATCHFLOW_FIELDS(SamplesDescribed, job, features, samples, labels, values)
+BATCHFLOW_FIELDS(BufferPromised, buffer, version, exemplars_most, policy, shown, exemplars)
 
 // -------------------------------------------------------------------------------- commands ----
 
@@ -133,5 +137,6 @@ BATCHFLOW_FIELDS(SetTimer, timer, at)
 BATCHFLOW_FIELDS(LetGo, node)
 BATCHFLOW_FIELDS(Adopt, place, share, dataset)
 BATCHFLOW_FIELDS(MixtureSet, job, at, parts, soon)
+BATCHFLOW_FIELDS(ExemplarsSet, job, samples, weights)
 
 }  // namespace batchflow::engine

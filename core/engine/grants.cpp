@@ -109,7 +109,9 @@ void Grants::open_run(Job& job, std::uint32_t epoch, std::uint64_t consumed) {
 // An epoch keeps the buffer that it began with, unless its job begins it anew. Draws are counted
 // over the epoch, whatever buffer they are from, so that none comes twice.
 void Grants::begin_rehearsal(Job& job, EpochRun& run, order::KeyRoot root) {
-  const auto exemplars = job.rehearsed > 0 ? job.exemplars.whole() : nullptr;
+  if (job.rehearsed == 0) return;
+  const auto exemplars = job.buffer ? job.buffer->whole() : job.exemplars.whole();
+  tell_buffer(s_, job);
   if (!exemplars) return;
   const order::Position::Fields& was = job.committed.fields();
   const std::uint64_t drawn = was.epoch == run.epoch ? was.rehearsed : 0;
@@ -133,6 +135,8 @@ bool Grants::open_next_run(Job& job) {
     return false;
   }
   if (job.weights && !freeze(job)) return false;
+  // The next epoch rehearses from what this one has left in the buffer.
+  if (job.buffer && !has_committed_all(job)) return false;
   if (job.mixed) {
     if (!has_committed_all(job)) return false;
     job.mixed->begin_next_epoch(*job.committed.fields().mixing);

@@ -73,7 +73,7 @@ class Grants {
   std::optional<std::uint64_t> open_block(Job& job, EpochRun& run, NodeId node);
   static std::optional<std::uint64_t> largest_rest(EpochRun& run);
   std::optional<Grant> take_block(Job& job, EpochRun& run, NodeId node);
-  static void begin_rehearsal(Job& job, EpochRun& run, order::KeyRoot root);
+  void begin_rehearsal(Job& job, EpochRun& run, order::KeyRoot root);
   static void choose_numbers(const Job& job, Stream& stream);
   void begin_in_sequence(Job& job);
   void resume(Job& job, const order::Position::PartBlock& part, order::LanePosition& lanes);

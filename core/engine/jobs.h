@@ -14,6 +14,7 @@
 #include "core/base/rates.h"
 #include "core/base/types.h"
 #include "core/engine/blocks.h"
+#include "core/engine/buffers.h"
 #include "core/engine/catalogue.h"
 #include "core/engine/event.h"
 #include "core/engine/indices.h"
@@ -238,6 +239,7 @@ struct Job {
   bool chosen = false;          // a policy chooses its samples; its order is strict otherwise
   bool node_local = false;      // each node has a sequence of its own: relaxed
   std::uint32_t rehearsed = 0;  // m
+  Buffer* buffer = nullptr;     // that the engine fills for it; null: none
 
   // Membership: how it is served. A join begins as `joining`, a resize as `resizing`, from any
   // state but `refused`. A lost rank makes the job `degraded` until it is resized. Only a running
@@ -308,6 +310,8 @@ struct Job {
   // What the job reports: the engine adds to them, and Grants freezes the weights of an epoch.
   std::unique_ptr<order::Weights> weights;  // weighted orders
   order::ExemplarBuffer exemplars;
+
+  Digest told_buffer = 0;  // Grants; of what its ranks know of its buffer
 
   // Commits. Membership voids the steps below the next one where the job starts over.
   std::uint64_t committed_step = 0;  // all below are committed

@@ -41,11 +41,11 @@ std::optional<Refusal> Membership::objection(const JobJoined& event) const {
   }
   if ((event.order == Order::mixed) != (event.position && event.position->fields().mixing))
     return event.order == Order::mixed ? Refusal::bad_request : Refusal::bad_position;
-  const bool drawn = is_drawn(event.order) || event.order == Order::listed;
+  const bool cannot_rehearse = event.order == Order::weighted || event.order == Order::listed;
   const Catalogue& catalogue = *s_.datasets[dataset].catalogue;
   const bool cuts_relaxed = event.order == Order::relaxed && !is_chosen(event);
   if (((event.node_local || event.runs) && !cuts_relaxed) ||
-      (event.runs && !catalogue.has_bundles()) || (event.rehearsed > 0 && drawn)) {
+      (event.runs && !catalogue.has_bundles()) || (event.rehearsed > 0 && cannot_rehearse)) {
     return Refusal::wrong_order;
   }
   const std::uint64_t samples = catalogue.samples();
@@ -91,6 +91,9 @@ void Membership::joined(const JobJoined& event) {
                          by_version ? version : seed);
     }
     position = *event.position;
+  }
+  if (const auto objection = s_.buffers.objection(event, version)) {
+    return refuse_join(event.job, objection->why, objection->needed, objection->available);
   }
 
   const JobIndex index = s_.jobs.make();
@@ -142,8 +145,15 @@ void Membership::joined(const JobJoined& event) {
   s_.job_of.set(event.job, index);
   reserves_.take(job);
   item_shares_.settle(dataset);
+  if (event.buffer != 0) join_buffer(job, event, *dataset.catalogue);
   s_.promise_joined(job, event);
   joining_.push_back(index);
+}
+
+void Membership::join_buffer(Job& job, const JobJoined& event, const Catalogue& catalogue) {
+  std::vector<BufferName> gone;
+  job.buffer = &s_.buffers.join(event, catalogue, gone);
+  for (const BufferName& name : gone) s_.promise_buffer_gone(name);
 }
 
 // An epoch is drawn when all ranks have asked for a batch: by then they have reported the scores
@@ -220,6 +230,7 @@ void Membership::refuse(Job& job, Refusal why, std::uint64_t needed, std::uint64
 
 void Membership::end_service(Job& job) {
   s_.promise_left(job);
+  if (job.buffer) s_.buffers.leave(*std::exchange(job.buffer, nullptr));
   reserves_.give_up(job);
   std::erase(s_.streams[job.stream].jobs, job.index);
   std::erase(s_.weighted_jobs, job.index);
@@ -280,6 +291,7 @@ void Membership::resized(Job& job, const JobResized& event) {
     job.ranks.back().next_step = job.ranks.back().consumed_steps = job.committed_step;
   }
   s_.promise_resized(job);
+  job.told_buffer = 0;  // not to these ranks
   streams_.cover_nodes(s_.streams[job.stream], event.ranks);
   job.state = Job::State::resizing;
   job.moves = false;
@@ -417,6 +429,7 @@ void Membership::admit(Job& job) {
   Stream& stream = s_.streams[job.stream];
   job.state = Job::State::running;
   if (job.order != Order::listed) streams_.size_lanes(stream);
+  if (!job.moves) tell_buffer(s_, job);  // how many steps an epoch has depends on it
   if (!std::exchange(job.moves, false))
     s_.emit(Admit{job.id, stream.id, job.credits, stream.block_samples, job.committed_step});
   if (job.order == Order::mixed && !job.mixed) {

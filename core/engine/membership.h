@@ -64,6 +64,7 @@ class Membership {
 
  private:
   void begin(Job& job);
+  void join_buffer(Job& job, const JobJoined& event, const Catalogue& catalogue);
   std::uint64_t seed_group(const JobJoined& event, bool chosen) const;
   bool is_chosen(const JobJoined& event) const;
   std::optional<Refusal> objection(const JobJoined& event) const;

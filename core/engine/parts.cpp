@@ -1,6 +1,7 @@
 #include "core/engine/parts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 #include <tuple>
 
@@ -203,6 +204,41 @@ void Engine::Parts::on(const ScoresReported& event) {
     }
     item_shares.scored(dataset.id, sample, weights[i]);
     if (live_job->weights) live_job->weights->report(sample, order::weight_of_score(weights[i]));
+    if (live_job->buffer && std::isfinite(event.scores[i].value))
+      live_job->buffer->score(sample, event.scores[i].value);
+  }
+}
+
+// What is taken over is promised again, so that the promises of this engine stand alone.
+void Engine::Parts::on(const BufferPromised& event) {
+  const BufferName name{event.buffer, event.version};
+  if (!s.buffers.promised(event)) {
+    s.protocol_error();
+    return s.promise_buffer_gone(name);
+  }
+  s.promise_buffer(s.buffers.all().at(name), event.exemplars.size());
+}
+
+void Engine::Parts::on(const SamplesDescribed& event) {
+  Job* live_job = job(event.job);
+  if (!live_job) return;
+  const std::size_t count = event.samples.size();
+  if (!live_job->buffer || count > kDescribedMost || event.features > kFeaturesMost ||
+      event.values.size() != count * event.features ||
+      (!event.labels.empty() && event.labels.size() != count))
+    return s.protocol_error();
+  const std::uint64_t samples = s.datasets[live_job->dataset].catalogue->samples();
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto features = event.values.subspan(i * event.features, event.features);
+    const bool are_numbers = std::all_of(features.begin(), features.end(),
+                                         [](float value) { return std::isfinite(value); });
+    if (event.samples[i].value >= samples || !are_numbers) {
+      s.protocol_error();
+      continue;
+    }
+    std::optional<std::uint32_t> label;
+    if (!event.labels.empty() && event.labels[i] != kNoClass) label = event.labels[i];
+    live_job->buffer->describe(event.samples[i], label, features);
   }
 }
 
@@ -212,7 +248,7 @@ void Engine::Parts::on(const ExemplarsReported& event) {
   const std::uint64_t samples = s.datasets[live_job->dataset].catalogue->samples();
   const bool known = std::all_of(event.samples.begin(), event.samples.end(),
                                  [&](SampleId sample) { return sample.value < samples; });
-  if (live_job->rehearsed == 0 || !known || event.samples.size() > kExemplarsAtOnce ||
+  if (live_job->rehearsed == 0 || live_job->buffer || !known || event.samples.size() > kExemplarsAtOnce ||
       !live_job->exemplars.report(event.anew, event.first, event.samples, event.more)) {
     s.protocol_error();
   }
@@ -234,6 +270,8 @@ void Engine::Parts::change_policy(const PolicyName& name, const PolicyChoice& ch
     case PolicyKind::scaling:
       return dispatching.change_scaling(
           make_next<MakeScaling>(scaling_choice, dispatching.scaling_policy(), choice));
+    case PolicyKind::rehearsal:
+      return s.protocol_error();  // each buffer keeps the one that it was made with
   }
 }
 

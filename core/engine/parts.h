@@ -182,6 +182,8 @@ struct Engine::Parts final : Reads::Listener {
     if (Job* live_job = job(event.job)) membership.mixture_changed(*live_job, event);
   }
   void on(const SamplesKept& event) { kept_before.kept(event); }
+  void on(const SamplesDescribed& event);
+  void on(const BufferPromised& event);
 
   // ---- a step
   void handle_alarms();

@@ -1,4 +1,4 @@
-// The five kinds of policy. A policy proposes and the engine disposes. A policy answers with an id,
+// The six kinds of policy. A policy proposes and the engine disposes. A policy answers with an id,
 // an index or shares; the engine checks the answer, applies it and counts it. A proposal that
 // breaks a rule is refused and counted, and can never corrupt the engine: a built-in default
 // answers that question instead, so that a wrong answer stops no job.
@@ -14,6 +14,7 @@
 #include "core/base/parameters.h"
 #include "core/base/random.h"
 #include "core/base/types.h"
+#include "core/engine/exemplar.h"
 
 namespace batchflow::engine {
 
@@ -390,6 +391,43 @@ class ScalingPolicy : public Policy {
   // How many blocks the engine keeps ready or in preparation ahead of the job, at most `window`. 0
   // makes a block only when the job waits for it.
   virtual std::uint32_t depth(const JobView& view) = 0;
+};
+
+// ------------------------------------------------------------------------------- rehearsal ----
+
+// The same as a policy is shown it.
+struct RehearsalView {
+  const Exemplar& exemplar;
+  // Of this sample in this buffer, and of no other: uniform over 64 bits, and the same each time.
+  // So a policy that keeps the samples with the smallest numbers keeps a uniform choice of those
+  // that it was shown, however often and in whatever order they came.
+  std::uint64_t number;
+  std::span<const float> features;  // empty: none were reported
+};
+
+// Which samples are kept for rehearsal, of those that jobs have had. One instance serves one
+// buffer.
+//
+// A service that begins anew makes the policy anew and calls `put` for each exemplar that it had.
+// From then on the policy must choose as it would have done, but for what it knew of features.
+class RehearsalPolicy : public Policy {
+ public:
+  // A job has had the sample in a committed step, and the buffer does not have it. Answers the
+  // index of the exemplar that it replaces; or the number of exemplars, to keep it beside these
+  // while there is room; or kNoChoice. `random` is of this visit.
+  virtual std::size_t choose(const RehearsalView& sample, Random random) = 0;
+  // The exemplar at `index` is this one from now on, with this score. Without features, those of
+  // before hold if it is the same sample.
+  virtual void put(std::size_t index, const RehearsalView& exemplar) = 0;
+  // True: exemplars are drawn by their weights.
+  virtual bool weighs() const { return false; }
+  virtual float weight(const Exemplar& /*exemplar*/) const { return 1; }
+};
+
+struct RehearsalContext {
+  std::size_t capacity;  // of the buffer; at least 1
+  const Parameters& parameters;
+  const void* plugin = nullptr;  // PolicyEntry::plugin
 };
 
 struct PolicyContext {

@@ -22,6 +22,7 @@ using MakeAllocation = std::unique_ptr<AllocationPolicy> (*)(const PolicyContext
 using MakeSelection = std::unique_ptr<SelectionPolicy> (*)(const PolicyContext&);
 using MakeDispatch = std::unique_ptr<DispatchPolicy> (*)(const PolicyContext&);
 using MakeScaling = std::unique_ptr<ScalingPolicy> (*)(const PolicyContext&);
+using MakeRehearsal = std::unique_ptr<RehearsalPolicy> (*)(const RehearsalContext&);
 
 template <class Make>
 using Made = std::invoke_result_t<Make, const PolicyContext&>;
@@ -30,7 +31,9 @@ using Made = std::invoke_result_t<Make, const PolicyContext&>;
 struct PolicyEntry {
   std::string_view name;
   std::string_view help;  // one line, and further lines if needed
-  std::variant<MakeAllocation, MakeEviction, MakeSelection, MakeDispatch, MakeScaling> make;
+  std::variant<MakeAllocation, MakeEviction, MakeSelection, MakeDispatch, MakeScaling,
+               MakeRehearsal>
+      make;
   std::span<const Parameter> parameters = {};
   // Needs to know all next uses, as traces do: a bound for the others rather than a competitor.
   bool clairvoyant = false;
@@ -77,6 +80,10 @@ struct PolicyChoice {
                                                 DatasetId dataset = {}, bool shadow = false) const {
     return std::get<MakeEviction>(entry->make)(
         {items, capacity, random, parameters, form, tier, dataset, entry->plugin, shadow});
+  }
+  // REQUIRES: a rehearsal policy, capacity > 0
+  std::unique_ptr<RehearsalPolicy> make_rehearsal(std::size_t capacity) const {
+    return std::get<MakeRehearsal>(entry->make)({capacity, parameters, entry->plugin});
   }
 };
 

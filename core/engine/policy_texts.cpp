@@ -12,7 +12,7 @@ namespace batchflow::engine {
 namespace {
 
 constexpr std::string_view kKindNames[kPolicyKinds] = {"allocation", "eviction", "selection",
-                                                       "dispatch", "scaling"};
+                                                       "dispatch",   "scaling",  "rehearsal"};
 constexpr std::string_view kOneEviction = "eviction.";
 constexpr std::string_view kEvictionKinds[kEvictions] = {"eviction.encoded", "eviction.decoded",
                                                          "eviction.prepared", "eviction.drive"};
@@ -96,6 +96,10 @@ PolicyScope policy_scope(std::string_view text) {
 
 void set_policy(PolicyTexts& texts, std::string_view name, const std::string& text) {
   const PolicyName named = policy_name(name);
+  if (named.kind == PolicyKind::rehearsal)
+    throw ConfigError(
+        "a buffer has the rehearsal policy that its job asks for (in Python: rehearsal=), so none "
+        "is set here");
   for (const std::size_t one : named.evictions) texts.eviction[one] = text;
   if (named.kind == PolicyKind::eviction) return;
   visit_policies(texts, [&](std::string_view one, std::string& at) {

@@ -13,8 +13,15 @@
 
 namespace batchflow::engine {
 
-enum class PolicyKind : std::uint8_t { allocation, eviction, selection, dispatch, scaling };
-inline constexpr std::size_t kPolicyKinds = 5;
+enum class PolicyKind : std::uint8_t {
+  allocation,
+  eviction,
+  selection,
+  dispatch,
+  scaling,
+  rehearsal  // each buffer has the one that its first job asked for: it is in no PolicyTexts
+};
+inline constexpr std::size_t kPolicyKinds = 6;
 std::string_view policy_kind_name(PolicyKind kind);
 std::string policy_kinds();  // their names, for people: `allocation, eviction, ...`
 PolicyKind policy_kind(std::string_view name);  // throws ConfigError naming the nearest kind

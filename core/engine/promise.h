@@ -16,10 +16,24 @@
 
 namespace batchflow::engine {
 
+// What a buffer that the engine fills is known by: a number that stands for its name, and the
+// dataset version of its exemplars.
+struct BufferName {
+  std::uint64_t number = 0;
+  Digest version = 0;
+  friend auto operator<=>(const BufferName&, const BufferName&) = default;
+};
+// The exemplar that is at this index of a buffer from now on.
+struct KeptExemplar {
+  std::uint32_t index = 0;
+  Exemplar exemplar;
+};
+
 // A join as it was accepted, with everything that it refers to.
 struct PromisedJoin {
   JobJoined join;    // its lists and position point into this struct
   std::string name;  // that a backend knows the job by; the engine has none
+  std::string buffer_policy;
   std::vector<NodeId> ranks;
   order::Position position;
 };
@@ -31,7 +45,9 @@ struct Promise {
     epoch_finished,
     left,
     resized,
-    mixture_changed
+    mixture_changed,
+    buffer,      // a part of what a buffer has: of a snapshot, or taken over; before its jobs
+    buffer_gone  // its room was needed, and no job had it
   };
   Kind kind = Kind::joined;
   JobId job;
@@ -45,6 +61,11 @@ struct Promise {
   Digest weights = 0;               // committed, weighted: those the epoch is drawn from
   std::uint64_t draws = 0;          // committed, weighted: of the epoch
   Digest buffer = 0;                // committed: what is rehearsed in the epoch; 0: nothing
+  std::uint64_t shown = 0;          // committed, buffer: samples that the buffer was shown so far
+  std::vector<KeptExemplar> kept;   // committed, buffer
+  BufferName buffer_name;           // buffer, buffer_gone
+  std::uint32_t exemplars_most = 0;  // buffer
+  std::string buffer_policy;         // buffer
   PromisedJoin join;                // joined
   std::uint32_t batch_samples = 0;  // resized: of one rank
   std::vector<NodeId> ranks;        // resized
@@ -54,8 +75,11 @@ struct Promise {
   void reset() {
     if (kind == Kind::joined) join = PromisedJoin();
     kind = Kind::joined;
-    step = weights = draws = buffer = 0;
-    epoch = batch_samples = 0;
+    step = weights = draws = buffer = shown = 0;
+    epoch = batch_samples = exemplars_most = 0;
+    kept.clear();
+    buffer_name = {};
+    buffer_policy.clear();
     slices.clear();
     indices.clear();
     sizes = order::LaneSizes();

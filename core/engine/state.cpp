@@ -28,7 +28,8 @@ EngineState::EngineState(const EngineConfig& engine_config, const PolicyList& po
       catalogues(known),
       random(hash(engine_config.seed)),
       memory(policies.choose(PolicyKind::allocation, engine_config.policies.allocation),
-             eviction_choices(engine_config, policies), engine_config.seed, explain) {
+             eviction_choices(engine_config, policies), engine_config.seed, explain),
+      buffers(policies) {
   // An ingredient that leaves while a block is made of it may have to be read again and again.
   config.count_staging = config.count_staging && config.hold_ingredients;
 }
@@ -111,6 +112,8 @@ void EngineState::promise_joined(const Job& job, const JobJoined& event) {
   promise.join.ranks.assign(event.ranks.begin(), event.ranks.end());
   promise.join.join.pipeline_hash = streams[job.stream].pipeline->hash;
   promise.join.position = job.committed;
+  promise.join.buffer_policy = std::string(event.buffer_policy);
+  promise.join.join.buffer_policy = {};
 }
 
 void EngineState::promise_resized(const Job& job) {
@@ -121,7 +124,8 @@ void EngineState::promise_resized(const Job& job) {
 
 void EngineState::promise_committed(const Job& job, std::uint64_t step, std::uint32_t epoch,
                                     const std::vector<order::Slice>& committed,
-                                    const std::vector<std::uint64_t>& indices) {
+                                    const std::vector<std::uint64_t>& indices,
+                                    const std::vector<KeptExemplar>& kept) {
   Promise& promise = promises.add(Promise::Kind::committed, job.id);
   promise.step = step;
   promise.epoch = epoch;
@@ -133,6 +137,23 @@ void EngineState::promise_committed(const Job& job, std::uint64_t step, std::uin
     promise.draws = job.committed.fields().draws;
   }
   promise.buffer = job.committed.fields().buffer;
+  promise.kept = kept;
+  if (job.buffer) promise.shown = job.buffer->shown();
+}
+
+void EngineState::promise_buffer(const Buffer& buffer, std::size_t last) {
+  Promise& promise = promises.add(Promise::Kind::buffer, JobId::none());
+  promise.buffer_name = buffer.name();
+  promise.exemplars_most = buffer.exemplars_most();
+  promise.buffer_policy = buffer.policy();
+  promise.shown = buffer.shown();
+  const auto all = buffer.exemplars();
+  for (std::size_t i = all.size() - last; i < all.size(); ++i)
+    promise.kept.push_back({static_cast<std::uint32_t>(i), all[i]});
+}
+
+void EngineState::promise_buffer_gone(const BufferName& name) {
+  promises.add(Promise::Kind::buffer_gone, JobId::none()).buffer_name = name;
 }
 
 void EngineState::promise_mixture_changed(const Job& job, const order::MixtureChange& change) {

@@ -21,6 +21,7 @@
 #include "core/base/types.h"
 #include "core/engine/alarms.h"
 #include "core/engine/blocks.h"
+#include "core/engine/buffers.h"
 #include "core/engine/catalogue.h"
 #include "core/engine/engine.h"
 #include "core/engine/engine_config.h"
@@ -142,6 +143,7 @@ struct EngineState {
   bool short_of_memory = false;            // a batch waits for a slot
   std::vector<Resident> evicted;           // by shares, not carried out yet
   order::PermutationCache rehearsed;       // orders of buffers
+  Buffers buffers;                         // those that the engine fills
   // Block names to sample ids, for all streams: its tables are bounded, however many streams there
   // are.
   order::Expander expander{std::size_t{32} << 20};
@@ -204,7 +206,10 @@ struct EngineState {
   void promise_resized(const Job& job);
   void promise_committed(const Job& job, std::uint64_t step, std::uint32_t epoch,
                          const std::vector<order::Slice>& committed,
-                         const std::vector<std::uint64_t>& indices);
+                         const std::vector<std::uint64_t>& indices,
+                         const std::vector<KeptExemplar>& kept);
+  void promise_buffer(const Buffer& buffer, std::size_t last);  // its last exemplars
+  void promise_buffer_gone(const BufferName& name);
   void promise_epoch_finished(const Job& job, std::uint32_t epoch);
   void promise_left(const Job& job);
 };

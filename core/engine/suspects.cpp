@@ -88,14 +88,15 @@ std::optional<StreamFailure> Suspects::replace_corrupt(Making& making) {
 
 namespace {
 
-// The first good sample for a visit of a corrupt one. Of a mixture it is of the same source.
+// The first good sample for a visit of a corrupt one. Of a mixture it is of the same source; but
+// exemplars may be of none.
 template <class IsCorrupt>
 std::optional<SampleId> replacement(const EngineState& s, const Block& block, SampleId corrupt,
                                     std::uint32_t occurrence, IsCorrupt is_corrupt) {
   const Stream& stream = s.streams[block.stream];
   const Catalogue& catalogue = *s.datasets[stream.dataset].catalogue;
   const order::KeyRoot root{catalogue.version(), stream.seed};
-  if (stream.family != Order::mixed)
+  if (stream.family != Order::mixed || block.rehearsal)
     return order::replacement(root, block.name.generation, block.name.pass, corrupt,
                               {SampleId(0), catalogue.samples()}, is_corrupt);
   const auto next =

@@ -38,7 +38,7 @@ constexpr std::uint64_t last_value(engine::Outcome) {
   return static_cast<std::uint64_t>(engine::Outcome::corrupt);
 }
 constexpr std::uint64_t last_value(engine::Refusal) {
-  return static_cast<std::uint64_t>(engine::Refusal::wrong_order);
+  return static_cast<std::uint64_t>(engine::Refusal::other_buffer);
 }
 constexpr std::uint64_t last_value(engine::Keep) {
   return static_cast<std::uint64_t>(engine::Keep::dropped);

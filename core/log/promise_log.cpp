@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -21,14 +22,41 @@ constexpr std::uint32_t kLanesMost = 1 << 24;
 // Samples in a step, of all ranks: the same.
 constexpr std::uint64_t kStepMost = 1 << 24;
 constexpr std::uint64_t kLastKind =
-    static_cast<std::uint64_t>(engine::Promise::Kind::mixture_changed);
+    static_cast<std::uint64_t>(engine::Promise::Kind::buffer_gone);
 
 engine::JobJoined whole(const engine::PromisedJoin& promised) {
   engine::JobJoined join = promised.join;
   join.ranks = promised.ranks;
+  join.buffer_policy = promised.buffer_policy;
   // A listed order has no position: its samples are named by its job.
   join.position = join.order == Order::listed ? nullptr : &promised.position;
   return join;
+}
+
+void put(std::span<const engine::KeptExemplar> kept, FieldWriter& writer) {
+  writer.count(kept.size());
+  for (const engine::KeptExemplar& one : kept) {
+    writer.put(one.index);
+    writer.put(one.exemplar);
+  }
+}
+
+void take(std::vector<engine::KeptExemplar>& kept, FieldReader& reader) {
+  for (std::uint64_t left = reader.count(kStepMost); left > 0 && reader.ok(); --left) {
+    engine::KeptExemplar& one = kept.emplace_back();
+    reader.take(one.index);
+    reader.take(one.exemplar);
+  }
+}
+
+void put(const engine::BufferName& name, FieldWriter& writer) {
+  writer.put(name.number);
+  writer.put(name.version);
+}
+
+void take(engine::BufferName& name, FieldReader& reader) {
+  reader.take(name.number);
+  reader.take(name.version);
 }
 
 void put(const engine::Promise& promise, FieldWriter& writer) {
@@ -47,6 +75,8 @@ void put(const engine::Promise& promise, FieldWriter& writer) {
       writer.put(promise.weights);
       writer.put(promise.draws);
       writer.put(promise.buffer);
+      writer.put(promise.shown);
+      put(promise.kept, writer);
       writer.put(std::span<const order::Slice>(promise.slices));
       if (!promise.indices.empty()) order::write_indices(promise.indices, writer.bytes());
       return;
@@ -59,6 +89,14 @@ void put(const engine::Promise& promise, FieldWriter& writer) {
       return writer.put(std::span<const NodeId>(promise.ranks));
     case engine::Promise::Kind::mixture_changed:
       return order::encode(promise.change, writer.out());
+    case engine::Promise::Kind::buffer:
+      put(promise.buffer_name, writer);
+      writer.put(promise.exemplars_most);
+      writer.put(std::string_view(promise.buffer_policy));
+      writer.put(promise.shown);
+      return put(promise.kept, writer);
+    case engine::Promise::Kind::buffer_gone:
+      return put(promise.buffer_name, writer);
   }
 }
 
@@ -75,11 +113,13 @@ std::optional<engine::Promise> taken(std::span<const std::byte> payload, Arena& 
     reader.take(join);
     reader.take(name);
     promise.join.name = name;
+    promise.join.buffer_policy = join.buffer_policy;
     promise.join.ranks.assign(join.ranks.begin(), join.ranks.end());
     if (join.position) promise.join.position = *join.position;
     if (join.position == nullptr && join.order != Order::listed) return std::nullopt;
     join.ranks = {};
     join.position = nullptr;
+    join.buffer_policy = {};
   } else if (promise.kind == engine::Promise::Kind::committed) {
     std::span<const order::Slice> slices;
     reader.take(promise.step);
@@ -90,6 +130,8 @@ std::optional<engine::Promise> taken(std::span<const std::byte> payload, Arena& 
     reader.take(promise.weights);
     reader.take(promise.draws);
     reader.take(promise.buffer);
+    reader.take(promise.shown);
+    take(promise.kept, reader);
     reader.take(slices);
     promise.slices.assign(slices.begin(), slices.end());
     if (reader.ok() && !reader.at_end()) {
@@ -104,6 +146,16 @@ std::optional<engine::Promise> taken(std::span<const std::byte> payload, Arena& 
     promise.ranks.assign(ranks.begin(), ranks.end());
   } else if (promise.kind == engine::Promise::Kind::mixture_changed) {
     promise.change = order::read_mixture_change(reader.bytes());
+  } else if (promise.kind == engine::Promise::Kind::buffer) {
+    std::string_view policy;
+    take(promise.buffer_name, reader);
+    reader.take(promise.exemplars_most);
+    reader.take(policy);
+    reader.take(promise.shown);
+    take(promise.kept, reader);
+    promise.buffer_policy = policy;
+  } else if (promise.kind == engine::Promise::Kind::buffer_gone) {
+    take(promise.buffer_name, reader);
   }
   if (!reader.ok() || !reader.at_end()) return std::nullopt;
   return promise;
@@ -146,6 +198,11 @@ void Promises::begin_incarnations() {
 
 std::string Promises::apply(const engine::Promise& promise) {
   if (promise.kind == engine::Promise::Kind::joined) return joined(promise);
+  if (promise.kind == engine::Promise::Kind::buffer) return buffer(promise);
+  if (promise.kind == engine::Promise::Kind::buffer_gone) {
+    buffers_.erase(promise.buffer_name);
+    return "";
+  }
   const auto found = jobs_.find(promise.job.value);
   if (found == jobs_.end()) return fmt::format("job {} has not joined", promise.job.value);
   if (promise.kind == engine::Promise::Kind::committed) return committed(found->second, promise);
@@ -167,7 +224,61 @@ std::string Promises::joined(const engine::Promise& promise) {
   job.join = promise.join;
   job.join.join.ranks = {};
   job.join.join.position = nullptr;
+  job.join.join.buffer_policy = {};
+  const engine::JobJoined& join = job.join.join;
+  if (join.buffer == 0) return "";
+  const engine::BufferName name{join.buffer, job.join.position.fields().dataset_version};
+  const auto [made, is_first] = buffers_.try_emplace(name);
+  if (is_first) {
+    made->second.exemplars_most = join.buffer_exemplars;
+    made->second.policy = job.join.buffer_policy;
+  }
+  if (made->second.exemplars_most == join.buffer_exemplars) return "";
+  return fmt::format("job {} asks for a buffer of {} exemplars, and it has {}", promise.job.value,
+                     join.buffer_exemplars, made->second.exemplars_most);
+}
+
+// What a buffer was shown, and what it kept of that.
+std::string Promises::keep(const engine::BufferName& name, const engine::Promise& promise) {
+  const auto found = buffers_.find(name);
+  if (found == buffers_.end()) return fmt::format("there is no buffer {:016x}", name.number);
+  Buffer& buffer = found->second;
+  if (promise.shown < buffer.shown)
+    return fmt::format("buffer {:016x} was shown {} samples, and then {}", name.number,
+                       buffer.shown, promise.shown);
+  buffer.shown = promise.shown;
+  for (const engine::KeptExemplar& one : promise.kept) {
+    if (one.index > buffer.exemplars.size() || one.index >= buffer.exemplars_most)
+      return fmt::format("buffer {:016x} has no exemplar {}", name.number, one.index);
+    if (one.index == buffer.exemplars.size()) buffer.exemplars.emplace_back();
+    buffer.exemplars[one.index] = one.exemplar;
+  }
   return "";
+}
+
+std::string Promises::buffer(const engine::Promise& promise) {
+  const auto [made, is_first] = buffers_.try_emplace(promise.buffer_name);
+  if (is_first) {
+    made->second.exemplars_most = promise.exemplars_most;
+    made->second.policy = promise.buffer_policy;
+  }
+  return keep(promise.buffer_name, promise);
+}
+
+std::vector<engine::BufferPromised> Promises::buffers_promised() const {
+  std::vector<engine::BufferPromised> all;
+  for (const auto& [name, buffer] : buffers_) {
+    const std::span<const engine::Exemplar> exemplars = buffer.exemplars;
+    std::size_t at = 0;
+    do {
+      const auto part =
+          exemplars.subspan(at, std::min(engine::kExemplarsAtOnce, exemplars.size() - at));
+      all.push_back({name.number, name.version, buffer.exemplars_most, buffer.policy, buffer.shown,
+                     part});
+      at += part.size();
+    } while (at < exemplars.size());
+  }
+  return all;
 }
 
 std::string Promises::resized(Job& job, const engine::Promise& promise) {
@@ -197,6 +308,11 @@ std::string Promises::committed(Job& job, const engine::Promise& promise) {
   if (!at.rehearse(promise.buffer)) {
     return fmt::format("job {} cannot rehearse", promise.job.value);
   }
+  const engine::JobJoined& join = job.join.join;
+  if (join.buffer != 0) {
+    const std::string problem = keep({join.buffer, at.fields().dataset_version}, promise);
+    if (!problem.empty()) return problem;
+  }
   return at.apply(promise.slices, promise.indices);
 }
 
@@ -225,6 +341,7 @@ PromiseLog::PromiseLog(Bytes bytes_max, Promises promises)
 void PromiseLog::begin_anew() {
   pending_.clear();
   frames_ = FrameWriter(LogKind::promises, kVersion, {}, FrameWriter::kNoBound, pending_);
+  write_buffers();
   for (const auto& [id, job] : promises_.jobs()) {
     engine::Promise promise;
     promise.kind = engine::Promise::Kind::joined;
@@ -233,6 +350,22 @@ void PromiseLog::begin_anew() {
     write(promise);
   }
   snapshot_bytes_ = frames_.written();
+}
+
+void PromiseLog::write_buffers() {
+  for (const engine::BufferPromised& part : promises_.buffers_promised()) {
+    engine::Promise promise;
+    promise.kind = engine::Promise::Kind::buffer;
+    promise.job = JobId::none();
+    promise.buffer_name = {part.buffer, part.version};
+    promise.exemplars_most = part.exemplars_most;
+    promise.buffer_policy = part.policy;
+    promise.shown = part.shown;
+    const auto& all = promises_.buffers().at(promise.buffer_name).exemplars;
+    auto index = static_cast<std::uint32_t>(part.exemplars.data() - all.data());
+    for (const engine::Exemplar& one : part.exemplars) promise.kept.push_back({index++, one});
+    write(promise);
+  }
 }
 
 void PromiseLog::write(const engine::Promise& promise) {

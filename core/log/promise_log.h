@@ -33,26 +33,41 @@ class Promises {
     engine::JobJoined rejoin() const;
   };
 
+  // A buffer that the engine fills.
+  struct Buffer {
+    std::uint32_t exemplars_most = 0;
+    std::string policy;
+    std::uint64_t shown = 0;
+    std::vector<engine::Exemplar> exemplars;
+    friend bool operator==(const Buffer&, const Buffer&) = default;
+  };
+
   // Why this promise cannot follow the ones before; empty: it can.
   [[nodiscard]] std::string apply(const engine::Promise& promise);
   // A new engine counts each job's steps from 0.
   void begin_incarnations();
 
   const std::map<std::uint32_t, Job>& jobs() const { return jobs_; }  // by JobId
+  const std::map<engine::BufferName, Buffer>& buffers() const { return buffers_; }
+  // What to feed to a new engine before its jobs come. Valid until a buffer changes.
+  std::vector<engine::BufferPromised> buffers_promised() const;
 
  private:
   std::string joined(const engine::Promise& promise);
   static std::string resized(Job& job, const engine::Promise& promise);
-  static std::string committed(Job& job, const engine::Promise& promise);
+  std::string committed(Job& job, const engine::Promise& promise);
+  std::string keep(const engine::BufferName& name, const engine::Promise& promise);
+  std::string buffer(const engine::Promise& promise);
   static std::string epoch_finished(Job& job, const engine::Promise& promise);
 
   std::map<std::uint32_t, Job> jobs_;
+  std::map<engine::BufferName, Buffer> buffers_;
 };
 
 // Writes the log and keeps its state.
 class PromiseLog {
  public:
-  static constexpr std::uint32_t kVersion = 6;
+  static constexpr std::uint32_t kVersion = 7;
 
   explicit PromiseLog(Bytes bytes_max);
   // Goes on from what a recovery found; its first bytes are a snapshot.
@@ -74,6 +89,7 @@ class PromiseLog {
 
  private:
   void write(const engine::Promise& promise);
+  void write_buffers();
 
   Bytes bytes_max_;
   std::vector<std::byte> pending_;

@@ -67,6 +67,21 @@ constexpr std::uint64_t rehearsal_key(KeyRoot root, std::uint64_t epoch, Digest 
                                       std::uint64_t round) {
   return hash(7, root.dataset_version, root.seed, epoch, buffer, round);
 }
+// Where the systematic draws of such a round begin, if exemplars have weights.
+constexpr std::uint64_t rehearsal_start_key(KeyRoot root, std::uint64_t epoch, Digest buffer,
+                                            std::uint64_t round) {
+  return hash(7, root.dataset_version, root.seed, epoch, buffer, round, 1);
+}
+// A sample's number in a buffer that the engine fills: policies that choose evenly go by it. Then
+// the chance of one visit, `shown` samples after the buffer's first.
+constexpr std::uint64_t buffer_number(Digest dataset_version, std::uint64_t buffer,
+                                      SampleId sample) {
+  return hash(13, dataset_version, buffer, sample.value);
+}
+constexpr std::uint64_t buffer_visit_key(Digest dataset_version, std::uint64_t buffer,
+                                         std::uint64_t shown) {
+  return hash(13, dataset_version, buffer, shown, 1);
+}
 // S of jobs that shuffle runs of 2^run_shift samples, from the S that they would have otherwise:
 // the two have no order in common, nor have runs of two lengths.
 constexpr std::uint64_t runs_seed(std::uint64_t seed, std::uint8_t run_shift) {

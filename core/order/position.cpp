@@ -116,7 +116,7 @@ std::string generation_problem(const Position::Fields& fields) {
 }
 
 bool has_rehearsal(Order order) {
-  return order == Order::strict || order == Order::sequential || order == Order::relaxed;
+  return order != Order::weighted && order != Order::listed;
 }
 
 bool has_no_lanes(const Position::Fields& fields) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/check.h"
+#include "core/base/random.h"
 
 namespace batchflow::order {
 
@@ -58,11 +59,26 @@ std::shared_ptr<const Exemplars> ExemplarBuffer::whole() {
 void ExemplarBuffer::keep_whole() {
   if (is_kept_) return;
   is_kept_ = true;
-  whole_ = nullptr;
-  if (reported_.empty()) return;
-  Digest digest = reported_.size();
-  for (const SampleId sample : reported_) digest = hash(digest, sample.value);
-  whole_ = std::make_shared<const Exemplars>(Exemplars{reported_, digest | 1});
+  whole_ = reported_.empty() ? nullptr : Exemplars::of(reported_);
+}
+
+std::shared_ptr<const Exemplars> Exemplars::of(std::vector<SampleId> samples,
+                                               std::vector<std::uint32_t> weights) {
+  BF_CHECK(weights.empty() || weights.size() == samples.size());
+  Exemplars all;
+  Digest digest = samples.size();
+  for (const SampleId sample : samples) digest = hash(digest, sample.value);
+  std::uint64_t sum = 0;
+  for (const std::uint32_t weight : weights) all.ends.push_back(sum += weight);
+  if (sum == 0) {
+    weights.clear();
+    all.ends.clear();
+  }
+  for (const std::uint32_t weight : weights) digest = hash(digest, weight);
+  all.samples = std::move(samples);
+  all.weights = std::move(weights);
+  all.digest = digest | 1;
+  return std::make_shared<const Exemplars>(std::move(all));
 }
 
 // -------------------------------------------------------------------------------- the draws ----
@@ -84,13 +100,24 @@ BlockName Rehearsal::block_of(std::uint64_t draw, std::uint32_t block_samples) c
 
 void Rehearsal::fill(std::uint64_t first, std::span<Draw> out,
                      PermutationCache& permutations) const {
+  using Wide = unsigned __int128;
   const std::uint64_t size = exemplars_->samples.size();
+  const std::vector<std::uint64_t>& ends = exemplars_->ends;
   std::uint64_t draw = first;
   for (std::size_t i = 0; i < out.size();) {
     const std::uint64_t pass = draw / size;
     const Permutation& order = permutations.get(rehearsal_key(root_, epoch_, buffer(), pass), size);
+    const std::uint64_t total = ends.empty() ? 0 : ends.back();
+    const std::uint64_t start =
+        total == 0 ? 0 : Random(rehearsal_start_key(root_, epoch_, buffer(), pass)).below(total);
     for (; i < out.size() && draw < (pass + 1) * size; ++i, ++draw) {
-      out[i] = {exemplars_->samples[order(draw % size)], draw};
+      std::uint64_t index = order(draw % size);
+      if (total > 0) {
+        const auto point = static_cast<std::uint64_t>((Wide{index} * total + start) / size);
+        index = static_cast<std::uint64_t>(std::upper_bound(ends.begin(), ends.end(), point) -
+                                           ends.begin());
+      }
+      out[i] = {exemplars_->samples[index], draw};
     }
   }
 }

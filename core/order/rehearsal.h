@@ -6,6 +6,9 @@
 // from buffer, epoch and key root alone. An epoch keeps the buffer that it began with. A job that
 // comes back in the middle of an epoch goes on with the buffer it has then, at the draw that it had
 // reached. An epoch that begins with an empty buffer is plain: its batches have only new samples.
+//
+// Where exemplars have weights, an exemplar comes in each round of n draws as often as its part of
+// the sum of weights says, rounded up or down.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +40,14 @@ struct RehearsalPlan {
 };
 
 struct Exemplars {
+  // `weights` is empty, or has one for each; if all are 0, all exemplars are drawn alike.
+  static std::shared_ptr<const Exemplars> of(std::vector<SampleId> samples,
+                                             std::vector<std::uint32_t> weights = {});
+
   std::vector<SampleId> samples;
-  Digest digest = 0;  // names them, in their order; never 0
+  std::vector<std::uint32_t> weights;  // empty: all are drawn alike
+  std::vector<std::uint64_t> ends;     // the running sum of the weights
+  Digest digest = 0;                   // names samples and weights, in their order; never 0
 };
 
 // The exemplars that a job has reported, and the buffer as of the last report that was complete.

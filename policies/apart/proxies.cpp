@@ -144,6 +144,7 @@ decltype(engine::PolicyEntry::make) proxy_of(engine::PolicyKind kind) {
     case engine::PolicyKind::dispatch:
       return &make_proxy<DispatchProxy, engine::DispatchPolicy, PolicyContext>;
     case engine::PolicyKind::scaling:
+    case engine::PolicyKind::rehearsal:  // of no plugin: they are refused before
       break;
   }
   return &make_proxy<ScalingProxy, engine::ScalingPolicy, PolicyContext>;

@@ -411,6 +411,8 @@ std::unique_ptr<Served::Instance> Served::make(std::span<const std::byte> call) 
     case engine::PolicyKind::scaling:
       instance->policy = choice.make<engine::MakeScaling>(random);
       break;
+    case engine::PolicyKind::rehearsal:
+      return nullptr;
   }
   return instance;
 }

@@ -180,6 +180,80 @@ class Scaling {
   std::unique_ptr<engine::ScalingPolicy> policy_;
 };
 
+// A buffer that is shown samples, some of them again and again. With odd seeds features are reported,
+// too; with even ones, a policy that begins anew from the exemplars must choose as the first.
+class Rehearsal {
+ public:
+  Rehearsal(const engine::PolicyChoice& choice, std::uint64_t seed)
+      : choice_(choice),
+        has_features_(seed % 2 == 1),
+        capacity_(1 + Random(hash(seed, 8)).below(20)),
+        policy_(choice.make_rehearsal(capacity_)) {}
+
+  std::uint64_t ask(Random& random) {
+    if (!has_features_ && random.below(10) == 0) begin_anew();
+    if (!exemplars_.empty() && random.below(4) == 0) score(random);
+    const engine::Exemplar sample{SampleId(random.below(200)),
+                                  static_cast<std::uint32_t>(random.below(5)) * 7,
+                                  random.below(2) == 0, static_cast<float>(random.unit() * 10),
+                                  shown_++};
+    const bool has = std::any_of(
+        exemplars_.begin(), exemplars_.end(),
+        [&](const engine::Exemplar& one) { return one.sample == sample.sample; });
+    if (has) return weigh();
+    std::vector<float> features(has_features_ ? random.below(2) * 3 : 0);
+    for (float& one : features) one = static_cast<float>(random.unit());
+    const std::size_t index = policy_->choose(view(sample, features), Random(hash(shown_, 9)));
+    if (again_) {
+      must(again_->choose(view(sample, features), Random(hash(shown_, 9))) == index,
+           "it chooses otherwise after it was made anew from the exemplars");
+    }
+    if (index == engine::kNoChoice) return index;
+    must(index <= exemplars_.size(), "it replaces exemplar {} of {}", index, exemplars_.size());
+    must(index < capacity_, "it keeps one more than the {} that there is room for", capacity_);
+    if (index == exemplars_.size()) exemplars_.emplace_back();
+    exemplars_[index] = sample;
+    put(index, features);
+    return hash(index, weigh());
+  }
+
+ private:
+  engine::RehearsalView view(const engine::Exemplar& one, std::span<const float> features) const {
+    return {one, hash(one.sample.value, 10), features};
+  }
+  void put(std::size_t index, std::span<const float> features) {
+    policy_->put(index, view(exemplars_[index], features));
+    if (again_) again_->put(index, view(exemplars_[index], features));
+  }
+  void begin_anew() {
+    again_ = choice_.make_rehearsal(capacity_);
+    for (std::size_t i = 0; i < exemplars_.size(); ++i) again_->put(i, view(exemplars_[i], {}));
+  }
+  void score(Random& random) {
+    const auto index = static_cast<std::size_t>(random.below(exemplars_.size()));
+    exemplars_[index].is_scored = true;
+    exemplars_[index].score = static_cast<float>(random.unit() * 10);
+    put(index, {});
+  }
+  std::uint64_t weigh() const {
+    if (!policy_->weighs()) return 0;
+    std::uint64_t digest = 0;
+    for (const engine::Exemplar& one : exemplars_) {
+      const float weight = policy_->weight(one);
+      must(std::isfinite(weight) && weight >= 0, "it gives an exemplar the weight {}", weight);
+      digest = hash(digest, static_cast<std::uint64_t>(weight * 1e3F));
+    }
+    return digest;
+  }
+
+  const engine::PolicyChoice& choice_;
+  bool has_features_;
+  std::size_t capacity_;
+  std::unique_ptr<engine::RehearsalPolicy> policy_, again_;
+  std::vector<engine::Exemplar> exemplars_;
+  std::uint64_t shown_ = 0;
+};
+
 // Two of them, so that a policy that draws from elsewhere than its own stream is noticed.
 template <class Use>
 std::uint64_t ask_both(const engine::PolicyChoice& choice, std::uint64_t seed, int steps) {
@@ -221,6 +295,8 @@ std::uint64_t use_at_random(const engine::PolicyChoice& choice, std::uint64_t se
       return ask_both<Dispatch>(choice, seed, steps);
     case engine::PolicyKind::scaling:
       return ask_both<Scaling>(choice, seed, steps);
+    case engine::PolicyKind::rehearsal:
+      return ask_both<Rehearsal>(choice, seed, steps);
     case engine::PolicyKind::eviction:
       break;
   }

@@ -323,6 +323,7 @@ decltype(engine::PolicyEntry::make) adaptor_of(engine::PolicyKind kind) {
     case engine::PolicyKind::dispatch:
       return &make_hosted<engine::DispatchPolicy, HostedDispatch, PolicyContext>;
     case engine::PolicyKind::scaling:
+    case engine::PolicyKind::rehearsal:  // of no plugin: they are refused before
       break;
   }
   return &make_hosted<engine::ScalingPolicy, HostedScaling, PolicyContext>;

@@ -121,6 +121,8 @@ class Offer {
         policy.common = &kCommon<engine::ScalingPolicy>;
         policy.functions = &kScaling;
         return;
+      case engine::PolicyKind::rehearsal:
+        return;  // the host knows no such kind of plugins, and says so
     }
   }
 

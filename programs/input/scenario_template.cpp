@@ -109,7 +109,8 @@ jobs:
     # mixture: {sources: 10, skew: 1, draws: 0, change_every: 0}   # instead of order: parts of the
     #   dataset, the i-th of which weighs 1 / i^skew; so many draws an epoch (0: as many as there
     #   are samples); after so many samples each part gets the weight of the next (0: never)
-    # rehearsal: {samples: 16, exemplars: 2000}   # samples of each batch, drawn from exemplars
+    # rehearsal: {samples: 16, exemplars: 2000}   # samples of each batch, drawn from exemplars; with
+    #   policy: reservoir, the engine fills the buffer with what the job has had
     importance:         # weighted: the scores that the job reports, of a lognormal distribution
       spread: 0         # deviation of their logarithm; 0: none are reported
       drift: 0          # the part of it that each epoch draws anew, from 0 to 1

@@ -263,9 +263,14 @@ void read_rehearsal(config::ConfigSection& entry, const Scenario& scenario, JobM
     if (!rehearsal.has("samples") && !rehearsal.has("exemplars")) return;
     rehearsal.require("samples", "how many of each batch are rehearsed");
     rehearsal.require("exemplars", "how many samples of the dataset they are drawn from");
-    if (is_drawn(job.order)) {
-      rehearsal.refuse("samples", fmt::format("a {} order has draws already", name_of(job.order)),
+    if (job.order == Order::weighted) {
+      rehearsal.refuse("samples", "a weighted order has draws already",
                        "leave rehearsal out, or write another order");
+    }
+    job.rehearsal_policy = rehearsal.text("policy", "");
+    if (job.order == Order::mixed && job.rehearsal_policy.empty()) {
+      rehearsal.refuse("samples", "of a mixture, the engine fills the buffer",
+                       "write the policy that does, as policy: reservoir");
     }
     job.rehearsed = read_count(rehearsal, scenario, "samples", 1 << 24);
     if (job.rehearsed >= job.batch) {

@@ -114,6 +114,7 @@ struct JobModel {
   MixtureModel mixture;         // mixed
   std::uint32_t rehearsed = 0;  // of each batch, drawn from a buffer
   std::uint32_t exemplars = 0;  // samples of the dataset in that buffer, chosen at random
+  std::string rehearsal_policy;  // or by this policy, of what the job has had
   Importance importance;        // weighted orders: the scores that it reports
   std::uint32_t epochs = 1;
   std::uint64_t steps = 0;  // after which it is done; 0: when its epochs are done

@@ -24,10 +24,11 @@ BATCHFLOW_RESULT(Waits, storage_s, drive_s, network_s, cores_s, preparation_s, d
 BATCHFLOW_RESULT(CachedBytes, encoded_dram, decoded_dram, prepared_dram, encoded_nvme, decoded_nvme)
 BATCHFLOW_RESULT(ClusterSizes, nodes, gpus, cores, cache_bytes, nvme_bytes, store_bytes_per_s,
                  network_bytes_per_s, pcie_bytes_per_s)
+BATCHFLOW_RESULT(BufferResult, exemplars, classes, class_least, class_most, age)
 BATCHFLOW_RESULT(JobResult, name, user, dataset, state, refusal, ranks, epochs, batches, samples,
                  fillers, rehearsed, restarts, preemptions, lost_samples, repeated_samples,
                  arrived_s, started_s, ended_s, time_s, compute_s, stall_s, idle_s, down_s,
-                 first_batch_s, first_step_s, samples_per_s, au, bottleneck, waited)
+                 first_batch_s, first_step_s, samples_per_s, au, bottleneck, waited, buffer)
 BATCHFLOW_RESULT(Aggregate, samples_per_s, stall_fraction, au, hit_ratio, cached_bytes_most,
                  samples, samples_requested, samples_read, storage_bytes, storage_reads,
                  store_requests, requests_again, requests_price, store_written_bytes,

@@ -49,6 +49,18 @@ struct ClusterSizes {
   double pcie_bytes_per_s = 0;     // of all nodes
 };
 
+// What a buffer has that the engine fills, when its job ends. Classes are the sources of the job's
+// mixture.
+struct BufferResult {
+  std::uint64_t exemplars = 0;
+  std::uint64_t classes = 0;  // that have any
+  std::uint64_t class_least = 0;
+  std::uint64_t class_most = 0;
+  // How many samples ago they came, as a part of all that the buffer was shown: 0 for the last ones,
+  // 0.5 for a uniform choice of samples that come once.
+  double age = 0;
+};
+
 struct JobResult {
   std::string name;
   std::string user;
@@ -80,6 +92,7 @@ struct JobResult {
   double au = 0;           // compute time / time, without the first step if there are more
   std::string bottleneck;  // what bounds it: `gpu`, `ranks` (the slowest), or the greatest of:
   Waits waited;            // the parts of stall_s
+  BufferResult buffer;
 };
 
 // Over all jobs of a run.

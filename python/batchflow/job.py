@@ -179,6 +179,10 @@ def _options(given: args.Arguments, name: Optional[str], state: states.State, ep
     options.drawing, options.draws = c.DRAWINGS[asked.drawing], asked.draws
     options.node_local, options.runs = asked.node_local, asked.runs
     options.rehearsed = asked.rehearsed
+    if asked.buffer is not None:
+        options.buffer_exemplars = asked.buffer.samples
+        options.buffer_policy = _bytes(asked.buffer.policy)
+        options.buffer_name = _bytes(asked.buffer.name)
     if asked.sources:
         mixtures.fill(options, asked.sources, asked.sources_in_order, asked.weights_change)
     if asked.exemplars:

@@ -50,7 +50,8 @@ class Options(Structure):
                 ("exemplars_count", c_size_t), ("runs", c_int), ("latency_target_s", c_double),
                 ("sources", POINTER(c_char_p)), ("source_weights", POINTER(c_double)),
                 ("sources_count", c_size_t), ("sources_in_order", c_int),
-                ("weights_change", c_int), ("ideal", c_int)]
+                ("weights_change", c_int), ("ideal", c_int), ("buffer_exemplars", c_uint32),
+                ("buffer_policy", c_char_p), ("buffer_name", c_char_p)]
 
 
 class Field(Structure):
@@ -116,6 +117,10 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "bf_loader_scores": (c_int, [c_void_p, POINTER(POINTER(c_uint64)), POINTER(POINTER(c_float)),
                                  POINTER(c_size_t)]),
     "bf_loader_report_exemplars": (c_int, [c_void_p, POINTER(c_uint64), c_size_t]),
+    "bf_loader_report_features": (c_int, [c_void_p, POINTER(c_uint64), c_size_t, POINTER(c_float),
+                                          c_size_t, POINTER(c_uint32)]),
+    "bf_loader_exemplars": (c_int, [c_void_p, POINTER(POINTER(c_uint64)),
+                                    POINTER(POINTER(c_uint32)), POINTER(c_size_t)]),
     "bf_loader_set_weights": (c_int, [c_void_p, POINTER(c_double), c_size_t, c_uint64]),
     "bf_loader_mixture": (c_int, [c_void_p, POINTER(RawMixture)]),
     "bf_loader_sample_name": (c_int, [c_void_p, c_uint64, POINTER(c_char_p)]),

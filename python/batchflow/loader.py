@@ -12,6 +12,7 @@ from typing import (TYPE_CHECKING, Any, Callable, Generic, Iterator, Mapping, Op
 
 from . import arguments as args
 from . import mixture as mixtures
+from . import rehearsal as rehearsals
 from . import state as states
 from .alone import alone
 from .attributes import FROZEN, Attributes
@@ -74,7 +75,8 @@ class DataLoader(Attributes, Generic[_Given]):
                  column: Optional[str] = None, label: Optional[str] = None,
                  receipts: Any = None, local: bool = False, say_stalls: bool = True,
                  mixing: Any = None, mixture: Optional[Mapping[str, float]] = None,
-                 weights_change: bool = False, ideal: Optional[bool] = None, **aliases: Any):
+                 weights_change: bool = False, ideal: Optional[bool] = None,
+                 rehearsal: Optional[Mapping[str, Any]] = None, **aliases: Any):
         given = {name: value for name, value in locals().items()
                  if name not in ("self", "aliases", "__class__")}
         args.take_aliases(given, aliases)
@@ -458,15 +460,51 @@ class DataLoader(Attributes, Generic[_Given]):
         self._recording = ScoreRecording(file, self.dataset_samples)
 
     def _check_draws(self, method: str) -> None:
-        if self._arguments.order != "weighted":
-            raise RuntimeError(f"{method}: scores are what order='weighted' draws by, and this "
-                               f"DataLoader's order is {self._arguments.order}")
+        if self._arguments.order != "weighted" and self._arguments.order_options.buffer is None:
+            raise RuntimeError(f"{method}: scores are what order='weighted' draws by, and what "
+                               "rehearsal= may choose by; this DataLoader's order is "
+                               f"{self._arguments.order}, and it has no such buffer")
+
+    # --------------------------------------------------------------------------------- rehearsal --
+
+    def _check_buffer(self, method: str) -> None:
+        if self._arguments.order_options.buffer is None:
+            raise RuntimeError(f"{method}: this DataLoader has no buffer that the service fills; "
+                               "write rehearsal=")
+
+    @alone
+    def record_features(self, keys: Sequence[int], features: Any = None, labels: Any = None) -> None:
+        """Reports what the network makes of samples, a row for each, and their classes where the
+        dataset has none. It decides about samples of the batch in hand; call it before the next."""
+        self._check_buffer("record_features")
+        all_keys = _list(keys)
+        values, width = rehearsals.features_of([[]] * len(all_keys) if features is None else features,
+                                               len(all_keys))
+        self._opened().session.report_features(all_keys, values, width,
+                                               rehearsals.classes_of(labels, len(all_keys)))
+
+    @alone
+    def exemplars(self) -> rehearsals.Exemplars:
+        """What the epoch under way rehearses from; empty before the first that does."""
+        self._check_buffer("exemplars")
+        return self._opened().session.exemplars()
+
+    def importance(self, batch: Batch, beta: float = 0.4) -> list[float]:
+        """Of each sample of a batch, the weight that makes up for how often it is drawn: 1 for those
+        of the epoch, (n P(i))^-beta for what is rehearsed, over the greatest that there is."""
+        exemplars = self.exemplars()
+        keys = batch.sample_keys.tolist()
+        new = batch.samples - batch.rehearsed
+        return [1.0] * new + exemplars.importance(keys[new:], beta)
 
     @alone
     def report_exemplars(self, keys: Any) -> None:
         """Replaces the buffer that `rehearsed` samples of each batch come from, by sample keys. It
         counts from the next epoch of which the service has prepared nothing yet, or from the first
         if no batch was given yet. All ranks report the same."""
+        if self._arguments.order_options.buffer is not None:
+            raise RuntimeError("report_exemplars: the service fills the buffer of this DataLoader; "
+                               "write rehearsed= in place of rehearsal=")
         if not self._arguments.order_options.rehearsed:
             raise RuntimeError("report_exemplars: exemplars are what rehearsed= draws from, and this "
                                "DataLoader rehearses nothing")

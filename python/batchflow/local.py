@@ -54,6 +54,7 @@ _REFUSED = {
     "drawing": (None, "write a WeightedRandomSampler"),
     "rehearsed": (None, "write a batch_sampler"),
     "exemplars": (None, "write a batch_sampler"),
+    "rehearsal": (None, "write a batch_sampler"),
     "receipts": (None, "only the service writes them"),
     "mixing": (None, "call it in a collate_fn, as PyTorch does")}
 
@@ -299,6 +300,7 @@ class LocalDataLoader(DataLoader[Any]):
                            f"workers: {self._why}")
 
     report_scores = record_scores = report_exemplars = scores = _of_the_service
+    record_features = exemplars = importance = _of_the_service
     record_importance = sample_name = _of_the_service
     fields = receipt = property(_of_the_service)
 

@@ -9,8 +9,10 @@ from array import array
 from typing import Any, Optional, Sequence
 
 from . import mixture
+from . import rehearsal as rehearsals
 from .checks import whole
 from .library import DRAWINGS
+from .rehearsal import Buffer
 
 DRAWS_MOST = 2**31  # as in core/order/weights.h
 EXEMPLARS_MOST = 65536  # BF_EXEMPLARS_MOST
@@ -28,6 +30,7 @@ class OrderOptions:
     runs: bool  # shuffle="runs"
     rehearsed: int
     exemplars: "array[int]"  # the buffer: keys
+    buffer: Optional[Buffer] = None  # or one that the service fills
     sources: "dict[str, float]" = dataclasses.field(default_factory=dict)  # of a mixture
     sources_in_order: bool = False
     weights_change: bool = False
@@ -47,7 +50,7 @@ def keys_of(name: str, keys: Any) -> "array[int]":
 
 def read(given: dict[str, Any], order: str) -> OrderOptions:
     drawing, draws = given["drawing"], given["draws"]
-    rehearsed = whole("rehearsed", given["rehearsed"] or 0, 0)
+    buffer, rehearsed = rehearsals.read(given)
     batch_size = given["batch_size"] or 1
     if drawing not in (None, *DRAWINGS):
         raise ValueError(f"drawing={drawing!r}: write systematic or multinomial")
@@ -57,10 +60,9 @@ def read(given: dict[str, Any], order: str) -> OrderOptions:
     if given["node_local"] and order != "relaxed":
         raise ValueError("node_local=True is for order='relaxed', which alone has a sequence for "
                          f"each node, and this order is {order}; leave it out")
-    if rehearsed and order in ("weighted", "mixed"):
-        what = "order='weighted'" if order == "weighted" else "a mixture"
-        raise ValueError(f"rehearsed is for an order that has each sample once, and {what} "
-                         "is drawn; leave it out")
+    if rehearsed and order == "weighted":
+        raise ValueError("rehearsed is for an order that does not draw by scores, and "
+                         "order='weighted' does; leave it out")
     if rehearsed >= batch_size:
         raise ValueError(f"rehearsed={rehearsed} of batch_size={batch_size} leaves no room for new "
                          "samples; write less than the batch size")
@@ -76,6 +78,7 @@ def read(given: dict[str, Any], order: str) -> OrderOptions:
         runs=given["shuffle"] == "runs",
         rehearsed=rehearsed,
         exemplars=exemplars,
+        buffer=buffer,
         sources=mixture.read(given),
         sources_in_order=not given["shuffle"],
         weights_change=bool(given["weights_change"]))

@@ -26,6 +26,7 @@ from .alone import alone
 from .crossing import crossing
 from .image_folder import Sums
 from .orders import Scores
+from .rehearsal import Exemplars
 
 _log = logging.getLogger("batchflow")
 
@@ -247,6 +248,24 @@ class Session:
         c.check(self._library.bf_loader_report_exemplars(
             self._loader, (ctypes.c_uint64 * count).from_buffer(keys) if count else None, count))
         self.refresh()  # an epoch has another number of steps
+
+    @alone
+    def report_features(self, keys: Sequence[int], values: "array[float]", features: int,
+                        classes: Optional["array[int]"]) -> None:
+        all_keys = array("Q", keys)
+        count = len(all_keys)
+        c.check(self._library.bf_loader_report_features(
+            self._loader, (ctypes.c_uint64 * count).from_buffer(all_keys) if count else None, count,
+            (ctypes.c_float * len(values)).from_buffer(values) if values else None, features,
+            (ctypes.c_uint32 * count).from_buffer(classes) if classes else None))
+
+    @alone
+    def exemplars(self) -> Exemplars:
+        keys, weights = ctypes.POINTER(ctypes.c_uint64)(), ctypes.POINTER(ctypes.c_uint32)()
+        count = ctypes.c_size_t()
+        c.check(self._library.bf_loader_exemplars(self._loader, ctypes.byref(keys),
+                                                  ctypes.byref(weights), ctypes.byref(count)))
+        return Exemplars(keys[:count.value], weights[:count.value])
 
     @alone
     def set_weights(self, weights: Sequence[float], at: int) -> None:

@@ -181,9 +181,16 @@ typedef struct bf_loader_options {
   /* 1: 'batchflowctl doctor --ideal' may have the loader give a batch again, for some seconds, to
    * see how fast the program is when it never waits. The program trains on that batch each time. */
   int ideal;
+  /* With `rehearsed`: not 0: the service fills the buffer, with so many exemplars at most, out of
+   * the samples that the job has had. `buffer_policy` says which are kept ('reservoir'; batchflowctl
+   * policy list). Loaders of a user that give one `buffer_name`, of one dataset, have one buffer;
+   * NULL: loaders with this job's name. It outlives them, and the service. */
+  uint32_t buffer_exemplars;
+  const char* buffer_policy;
+  const char* buffer_name;
 } bf_loader_options;
 #define BF_LOADER_OPTIONS_INIT BF_INIT(bf_loader_options)
-enum { BF_EXEMPLARS_MOST = 65536, BF_SOURCES_MOST = 4096 };
+enum { BF_EXEMPLARS_MOST = 65536, BF_SOURCES_MOST = 4096, BF_FEATURES_MOST = 512 };
 
 typedef struct bf_field {
   const char* name;
@@ -306,6 +313,19 @@ BF_API bf_status bf_loader_scores(bf_loader* loader, const uint64_t** keys, cons
  * from the next epoch of which the service has prepared nothing yet. All ranks give the same one;
  * that of rank 0 is used. A loader that joins another service gives it the buffer again. */
 BF_API bf_status bf_loader_report_exemplars(bf_loader* loader, const uint64_t* keys, size_t count);
+/* With `buffer_exemplars`: what a network makes of samples, for policies that go by that. `values`
+ * has `features` numbers for each sample, at most BF_FEATURES_MOST; `classes` may be NULL where the
+ * dataset has classes, and UINT32_MAX stands for none. What is reported before a sample's step is
+ * acknowledged (with the next batch) decides about it. */
+BF_API bf_status bf_loader_report_features(bf_loader* loader, const uint64_t* keys, size_t count,
+                                           const float* values, size_t features,
+                                           const uint32_t* classes);
+/* With `buffer_exemplars`: what the epoch under way rehearses from, by ascending key, as far as the
+ * loader has come; and their weights, all 0 where exemplars are drawn alike. An exemplar is drawn as
+ * often as its part of the sum of the weights says. The arrays stay until the next call of the
+ * library. */
+BF_API bf_status bf_loader_exemplars(bf_loader* loader, const uint64_t** keys,
+                                     const uint32_t** weights, size_t* count);
 /* The sources of a BF_MIXED loader have these weights, for all ranks, from sample `at` of the job
  * on, counted over all ranks and epochs (bf_mixture.drawn). If that is drawn already, they count
  * from the first sample that is not: some blocks are prepared ahead. One rank asks; all ranks know

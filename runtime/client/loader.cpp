@@ -105,7 +105,9 @@ void Loader::adopt(std::unique_ptr<Session> session) {
   is_given_ = false;
   sleeps_on_ = &session_->link()->rings().to_job().writer->wakes;
   // The service draws a weighted epoch when the job requests batches, so scores must come first.
-  has_requested_ = request_.order != Order::weighted;
+  // So must those that a policy fills a buffer by.
+  has_requested_ =
+      request_.order != Order::weighted && request_.order_options.buffer_exemplars == 0;
   if (has_requested_) session_->link()->request_batches(admission_.credits);
   for (const order::MixtureChange& change : asked_changes_) session_->link()->report(change);
 }
@@ -230,9 +232,11 @@ bool Loader::read_record() {
     if (record_.kind == protocol::ServiceRecordKind::ideal) ideal_.announce(record_.ideal.steps);
     has_record_ = record_.kind != protocol::ServiceRecordKind::epoch_ended &&
                   record_.kind != protocol::ServiceRecordKind::mixture &&
+                  record_.kind != protocol::ServiceRecordKind::exemplars &&
                   record_.kind != protocol::ServiceRecordKind::ideal;
     reader.free_read();
     if (record_.kind == protocol::ServiceRecordKind::mixture && !take_change()) return false;
+    if (record_.kind == protocol::ServiceRecordKind::exemplars && !take_buffer()) return false;
   }
   return true;
 }
@@ -250,6 +254,22 @@ bool Loader::take_change() {
       [&](const order::MixtureChange& asked) { return asked.parts == record_.change.parts; });
   if (answered != asked_changes_.end())
     asked_changes_.erase(asked_changes_.begin(), std::next(answered));
+  return true;
+}
+
+// False: a part is missing.
+bool Loader::take_buffer() {
+  const protocol::BufferRecord& part = record_.buffer;
+  if (part.first == 0) next_buffer_ = {};
+  if (part.first != next_buffer_.keys.size()) {
+    lost("a part of its buffer is missing");
+    return false;
+  }
+  for (const SampleId sample : record_.exemplars) next_buffer_.keys.push_back(sample.value);
+  std::vector<std::uint32_t>& weights = next_buffer_.weights;
+  weights.insert(weights.end(), record_.weights.begin(), record_.weights.end());
+  weights.resize(next_buffer_.keys.size());
+  if (next_buffer_.keys.size() == part.total) buffer_ = std::exchange(next_buffer_, {});
   return true;
 }
 
@@ -547,6 +567,9 @@ bf_status Loader::report_exemplars(const std::uint64_t* keys, std::size_t count)
     return fail(BF_BAD_ARGUMENT,
                 "this loader rehearses nothing; open one with 'rehearsed', the samples of each "
                 "batch that come from the buffer");
+  if (request_.order_options.buffer_exemplars > 0)
+    return fail(BF_BAD_ARGUMENT,
+                "the service fills the buffer of this loader; open one without 'buffer_exemplars'");
   if (count > order::kExemplarsMost) return fail(BF_BAD_ARGUMENT, too_many_exemplars(count));
   for (std::size_t i = 0; i < count; ++i)
     if (keys[i] >= admission_.dataset_samples)
@@ -557,6 +580,50 @@ bf_status Loader::report_exemplars(const std::uint64_t* keys, std::size_t count)
   return session_ && request_.rank == 0
              ? JobReports::send_exemplars(request_.exemplars, sends_until(Clock::now() + timeout_))
              : BF_OK;
+}
+
+bf_status Loader::report_features(std::span<const std::uint64_t> keys,
+                                  std::span<const float> values, std::size_t features,
+                                  const std::uint32_t* classes) {
+  if (request_.order_options.buffer_exemplars == 0)
+    return fail(BF_BAD_ARGUMENT,
+                "features are for a buffer that the service fills; open a loader with "
+                "'buffer_exemplars'");
+  if (features > engine::kFeaturesMost)
+    return fail(BF_BAD_ARGUMENT, fmt::format("{} features of a sample; give {} at most", features,
+                                             engine::kFeaturesMost));
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (keys[i] >= admission_.dataset_samples)
+      return fail(BF_BAD_ARGUMENT, fmt::format("features of key {}; write keys below {}", keys[i],
+                                               admission_.dataset_samples));
+  }
+  if (!std::all_of(values.begin(), values.end(), [](float one) { return std::isfinite(one); }))
+    return fail(BF_BAD_ARGUMENT, "a feature is not a number; leave its sample out");
+  if (!session_) return BF_OK;  // they say nothing of a service to come
+  const std::size_t most = protocol::described_in_record(features);
+  protocol::Described part;
+  part.features = static_cast<std::uint32_t>(features);
+  for (std::size_t first = 0; first < keys.size(); first += most) {
+    const std::size_t count = std::min(most, keys.size() - first);
+    part.samples.clear();
+    for (std::size_t i = first; i < first + count; ++i) part.samples.emplace_back(keys[i]);
+    if (classes != nullptr) part.labels.assign(classes + first, classes + first + count);
+    const auto own = values.subspan(first * features, count * features);
+    part.values.assign(own.begin(), own.end());
+    const bf_status status =
+        sends_until(Clock::now() + timeout_)("the service does not read features; call again",
+                                             [&](Link& link) { return link.report(part); });
+    if (status != BF_OK) return status;
+  }
+  return BF_OK;
+}
+
+bf_status Loader::exemplars(const std::uint64_t** keys, const std::uint32_t** weights,
+                            std::size_t& count) {
+  *keys = buffer_.keys.data();
+  *weights = buffer_.weights.data();
+  count = buffer_.keys.size();
+  return BF_OK;
 }
 
 bf_status Loader::set_weights(std::span<const double> weights, std::uint64_t at) {
@@ -621,9 +688,12 @@ bf_status Loader::mixture(bf_mixture& out) {
 std::uint64_t Loader::steps_per_epoch() const {
   const std::uint32_t rehearsed = request_.order_options.rehearsed;
   if (rehearsed == 0) return admission_.steps_per_epoch;
-  return order::RehearsalPlan::split({admission_.dataset_samples, 0, request_.world_size,
-                                      request_.batch_samples, request_.drop_last},
-                                     request_.exemplars.empty() ? 0 : rehearsed)
+  const std::uint64_t samples = request_.order == Order::mixed ? track_.position().epoch_samples()
+                                                               : admission_.dataset_samples;
+  const bool has_any = !request_.exemplars.empty() || !buffer_.keys.empty();
+  return order::RehearsalPlan::split({samples, 0, request_.world_size, request_.batch_samples,
+                                      request_.drop_last},
+                                     has_any ? rehearsed : 0)
       .steps();
 }
 

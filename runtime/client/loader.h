@@ -42,6 +42,10 @@ class Loader {
   bf_status report_scores(const std::uint64_t* keys, const float* scores, std::size_t count);
   bf_status scores(const std::uint64_t** keys, const float** scores, std::size_t& count);
   bf_status report_exemplars(const std::uint64_t* keys, std::size_t count);
+  bf_status report_features(std::span<const std::uint64_t> keys, std::span<const float> values,
+                            std::size_t features, const std::uint32_t* classes);
+  bf_status exemplars(const std::uint64_t** keys, const std::uint32_t** weights,
+                      std::size_t& count);
   bf_status set_weights(std::span<const double> weights, std::uint64_t at);
   bf_status mixture(bf_mixture& out);
   bf_status name(bool of_class, std::uint64_t key, const char** text);
@@ -63,6 +67,7 @@ class Loader {
   bf_status take_record(bf_batch& batch, bool only_end);
   bool read_record();
   bool take_change();
+  bool take_buffer();
   void wait_for_record(Clock::time_point until);
   bf_status give(bf_batch& batch);
   bf_status given(bf_batch& batch, std::unique_ptr<HeldBatch> held, bool slot_is_kept = false);
@@ -150,6 +155,11 @@ class Loader {
     std::vector<std::uint64_t> first, samples, taken, changes_at;
     std::vector<double> weights, changed_weights;
   } shown_mixture_;
+  // Of a buffer that the service fills: what it has, and the parts of the next as they come.
+  struct Buffer {
+    std::vector<std::uint64_t> keys;
+    std::vector<std::uint32_t> weights;
+  } buffer_, next_buffer_;
   bool has_requested_ = false;  // batches, from the service of this session
   std::map<std::pair<bool, std::uint64_t>, std::string> names_;
 };

@@ -74,7 +74,8 @@ std::string options_problem(const bf_loader_options& options) {
     return "'reading' is for a dataset given as a path; its service says how a named dataset is "
            "read; leave 'reading' out";
   for (const char* text :
-       {options.dataset, options.pipeline, options.job, options.state, options.reading}) {
+       {options.dataset, options.pipeline, options.job, options.state, options.reading,
+        options.buffer_policy, options.buffer_name}) {
     if (text != nullptr && (!is_utf8(text) || std::strlen(text) > kTextMost))
       return "a string is not UTF-8, or is too long; write names, paths and states in UTF-8";
   }
@@ -134,6 +135,9 @@ protocol::JoinRequest request_of(const bf_loader_options& options) {
   request.order_options.node_local = options.node_local != 0;
   request.order_options.runs = options.runs != 0;
   request.order_options.rehearsed = options.rehearsed;
+  request.order_options.buffer_exemplars = options.buffer_exemplars;
+  request.order_options.buffer_policy = text_of(options.buffer_policy);
+  request.order_options.buffer_name = text_of(options.buffer_name);
   for (std::size_t i = 0; i < options.sources_count; ++i)
     request.order_options.sources.push_back({options.sources[i], options.source_weights[i]});
   request.order_options.sources_in_order = options.sources_in_order != 0;

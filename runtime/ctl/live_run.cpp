@@ -118,7 +118,12 @@ std::vector<toys::ToyJob> make_toys(const input::Scenario& scenario, const LiveN
     toy.node_local = job.node_local;
     toy.runs = job.runs;
     toy.rehearsed = job.rehearsed;
-    if (job.exemplars > 0) toy.exemplars = exemplars_of(scenario, toys.size() - 1);
+    if (!job.rehearsal_policy.empty()) {
+      toy.buffer_exemplars = job.exemplars;
+      toy.buffer_policy = job.rehearsal_policy;
+    } else if (job.exemplars > 0) {
+      toy.exemplars = exemplars_of(scenario, toys.size() - 1);
+    }
     toy.drop_last = job.drop_last;
     toy.batch = job.batch;
     toy.ranks = job.ranks;

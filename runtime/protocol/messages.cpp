@@ -148,6 +148,11 @@ void add(const OrderOptions& options, Json& message) {
   message["node_local"] = options.node_local;
   message["runs"] = options.runs;
   message["rehearsed"] = options.rehearsed;
+  if (options.buffer_exemplars > 0) {
+    message["buffer_exemplars"] = options.buffer_exemplars;
+    message["buffer_policy"] = options.buffer_policy;
+    message["buffer_name"] = options.buffer_name;
+  }
   if (options.sources.empty()) return;  // services before mixtures know none of these
   Json& sources = message["sources"] = Json::array();
   for (const WeighedSource& source : options.sources)
@@ -176,6 +181,9 @@ OrderOptions order_options_of(const Fields& fields) {
   fields.flag("node_local", options.node_local);
   fields.flag("runs", options.runs);
   fields.number("rehearsed", options.rehearsed);
+  fields.number("buffer_exemplars", options.buffer_exemplars);
+  fields.text("buffer_policy", options.buffer_policy);
+  fields.text("buffer_name", options.buffer_name);
   options.sources = sources_of(fields.find("sources"));
   fields.flag("sources_in_order", options.sources_in_order);
   fields.flag("weights_change", options.weights_change);

@@ -16,6 +16,7 @@ namespace batchflow::protocol {
 namespace {
 
 constexpr std::size_t kSourceNamesMost = 1 << 17;
+constexpr std::size_t kBufferTextMost = 1024;
 
 std::string draws_problem(Order order, const OrderOptions& options) {
   if (!is_drawn(order) && options.draws > 0)
@@ -41,11 +42,27 @@ std::string rehearsal_problem(Order order, std::uint32_t batch_samples, const Or
         "{} exemplars are given, and 'rehearsed' is 0; write how many samples of each batch are "
         "rehearsed",
         exemplars.size());
+  const bool has_buffer = options.buffer_exemplars > 0;
+  if (!has_buffer && (!options.buffer_policy.empty() || !options.buffer_name.empty()))
+    return "a buffer is asked for that has no exemplars; write how many it may have";
+  if (has_buffer && options.rehearsed == 0)
+    return "a buffer is asked for, and 'rehearsed' is 0; write how many samples of each batch are "
+           "rehearsed";
+  if (has_buffer && !exemplars.empty())
+    return "the service fills the buffer, and exemplars are given, too; leave one of them out";
+  if (has_buffer && options.buffer_policy.empty())
+    return "a buffer is asked for, and no policy that fills it; write one, as 'reservoir'";
+  if (options.buffer_exemplars > order::kExemplarsMost)
+    return fmt::format("a buffer of {} exemplars; it may have {}", options.buffer_exemplars,
+                       order::kExemplarsMost);
+  if (std::max(options.buffer_policy.size(), options.buffer_name.size()) > kBufferTextMost)
+    return fmt::format("the name or the policy of the buffer has more than {} bytes",
+                       kBufferTextMost);
   if (options.rehearsed == 0) return {};
-  if (is_drawn(order) || order == Order::listed)
+  if (order == Order::weighted || order == Order::listed)
     return fmt::format(
-        "'rehearsed' is for a strict, sequential or relaxed order, and this one is {}; ask for one "
-        "of those, or leave it out",
+        "'rehearsed' is for a strict, sequential, relaxed or mixed order, and this one is {}; ask "
+        "for one of those, or leave it out",
         name_of(order));
   if (options.rehearsed >= batch_samples)
     return fmt::format(

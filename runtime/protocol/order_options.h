@@ -26,6 +26,11 @@ struct OrderOptions {
   std::vector<WeighedSource> sources = {};  // mixed
   bool sources_in_order = false;            // mixed: they are not shuffled
   bool weights_change = false;              // mixed: the job may ask for other weights
+  // A buffer that the service fills: of so many exemplars, 0: none; by this policy. Jobs of a user
+  // that give one name, of one dataset, have one buffer; without a name the job's is meant.
+  std::uint32_t buffer_exemplars = 0;
+  std::string buffer_policy = {};
+  std::string buffer_name = {};
   friend bool operator==(const OrderOptions&, const OrderOptions&) = default;
 };
 

@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "core/base/check.h"
 #include "core/order/index_set.h"
 #include "core/order/permutation.h"
+#include "core/order/rehearsal.h"
 
 namespace batchflow::protocol {
 namespace {
@@ -120,6 +123,51 @@ bool read_exemplars(std::span<const std::byte> record, JobMessage& out) {
   return true;
 }
 
+template <class Value>
+bool take_list(std::span<const std::byte>& bytes, std::size_t count, std::vector<Value>& out) {
+  if (bytes.size() < count * sizeof(Value)) return false;
+  out.resize(count);
+  if (count > 0) std::memcpy(out.data(), bytes.data(), count * sizeof(Value));
+  bytes = bytes.subspan(count * sizeof(Value));
+  return true;
+}
+template <class Value>
+void add_list(std::span<const Value> list, std::vector<std::byte>& out) {
+  const auto bytes = std::as_bytes(list);
+  out.insert(out.end(), bytes.begin(), bytes.end());
+}
+
+bool read_described(std::span<const std::byte> record, JobMessage& out) {
+  DescribedRecord head;
+  if (!take(record, head) || head.count > engine::kDescribedMost ||
+      head.features > engine::kFeaturesMost || head.has_labels > 1)
+    return false;
+  Described& described = out.described;
+  described.features = head.features;
+  out.record.kind = JobRecordKind::described;
+  const bool whole = take_list(record, head.count, described.samples) &&
+                     take_list(record, head.has_labels * head.count, described.labels) &&
+                     take_list(record, std::size_t{head.count} * head.features, described.values);
+  return whole && record.empty();
+}
+
+bool read_buffer(std::span<const std::byte> record, ServiceMessage& out) {
+  BufferRecord& head = out.buffer;
+  if (!take(record, head) || head.count > kBufferInRecord || head.weighted > 1 ||
+      head.total > order::kExemplarsMost || head.first > head.total ||
+      head.count > head.total - head.first)
+    return false;
+  ByteReader reader(record);
+  out.exemplars.clear();
+  out.weights.clear();
+  std::uint64_t key = 0;
+  for (std::uint32_t i = 0; i < head.count; ++i)
+    out.exemplars.emplace_back(key += reader.count(order::kSamplesMost));
+  for (std::uint32_t i = 0; head.weighted != 0 && i < head.count; ++i)
+    out.weights.push_back(reader.count32());
+  return reader.ok() && reader.at_end();
+}
+
 bool read_mixture(std::span<const std::byte> record, order::MixtureChange& change) {
   MixtureRecord head;
   if (!take(record, head)) return false;
@@ -161,6 +209,9 @@ bool read_service_record(std::span<const std::byte> record, ServiceMessage& out,
           out.ideal.steps <= kIdealStepsMost)
         return true;
       break;
+    case ServiceRecordKind::exemplars:
+      if (read_buffer(record, out)) return true;
+      break;
   }
   problem = fmt::format("a record of kind {} and the wrong size", static_cast<unsigned>(out.kind));
   return false;
@@ -179,6 +230,8 @@ bool read_job_record(std::span<const std::byte> record, JobMessage& out, std::st
   } else if (kind == static_cast<std::uint32_t>(JobRecordKind::mixture)) {
     out.record.kind = JobRecordKind::mixture;
     if (read_mixture(record, out.change)) return true;
+  } else if (kind == static_cast<std::uint32_t>(JobRecordKind::described)) {
+    if (read_described(record, out)) return true;
   } else if (((kind >= static_cast<std::uint32_t>(JobRecordKind::wanted) &&
                kind <= static_cast<std::uint32_t>(JobRecordKind::unmapped)) ||
               kind == static_cast<std::uint32_t>(JobRecordKind::ideal)) &&
@@ -232,6 +285,46 @@ void write_scores(std::span<const engine::Score> scores, std::vector<std::byte>&
     const auto* first = reinterpret_cast<const std::byte*>(&record);
     out.insert(out.end(), first, first + sizeof record);
   }
+}
+
+void write_described(const Described& described, std::vector<std::byte>& out) {
+  BF_CHECK(described.samples.size() <= described_in_record(described.features));
+  const DescribedRecord head{JobRecordKind::described,
+                             static_cast<std::uint32_t>(described.samples.size()),
+                             described.features, described.labels.empty() ? 0u : 1u};
+  const auto bytes = bytes_of(head);
+  out.assign(bytes.begin(), bytes.end());
+  add_list<SampleId>(described.samples, out);
+  add_list<std::uint32_t>(described.labels, out);
+  add_list<float>(described.values, out);
+}
+
+std::vector<std::vector<std::byte>> buffer_records(std::span<const SampleId> samples,
+                                                   std::span<const std::uint32_t> weights) {
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> all;
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    all.emplace_back(samples[i].value, weights.empty() ? 0 : weights[i]);
+  std::sort(all.begin(), all.end());
+  std::vector<std::vector<std::byte>> records;
+  for (std::size_t first = 0; first < all.size(); first += kBufferInRecord) {
+    const auto part = std::span(all).subspan(first, std::min(kBufferInRecord, all.size() - first));
+    BufferRecord head;
+    head.count = static_cast<std::uint32_t>(part.size());
+    head.first = static_cast<std::uint32_t>(first);
+    head.total = static_cast<std::uint32_t>(all.size());
+    head.weighted = weights.empty() ? 0 : 1;
+    std::vector<std::byte>& record = records.emplace_back();
+    const auto bytes = bytes_of(head);
+    record.assign(bytes.begin(), bytes.end());
+    ByteWriter writer(record);
+    std::uint64_t last = 0;
+    for (const auto& [key, weight] : part) writer.count(key - std::exchange(last, key));
+    for (const auto& [key, weight] : part) {
+      if (!weights.empty()) writer.count(weight);
+    }
+    BF_CHECK(record.size() <= kRecordMost);
+  }
+  return records;
 }
 
 void write_exemplars(std::span<const SampleId> part, std::uint32_t first, bool more,

@@ -33,7 +33,8 @@ enum class ServiceRecordKind : std::uint32_t {
   refused = 3,
   finished = 4,
   mixture = 5,
-  ideal = 6
+  ideal = 6,
+  exemplars = 8
 };
 
 struct SliceRecord {
@@ -104,6 +105,19 @@ struct IdealRecord {
   std::uint64_t steps = 0;
 };
 
+// What the job rehearses from: a buffer that the service fills. It comes before the step that first
+// draws from it, in parts. Each is followed by `count` keys, as the differences of an ascending
+// list, and with `weighted` by as many weights.
+inline constexpr std::size_t kBufferInRecord = 1024;
+struct BufferRecord {
+  ServiceRecordKind kind = ServiceRecordKind::exemplars;
+  std::uint32_t count = 0;
+  std::uint32_t first = 0;  // 0: the parts before are forgotten
+  std::uint32_t total = 0;
+  std::uint32_t weighted = 0;
+  std::uint32_t reserved = 0;
+};
+
 // ------------------------------------------------------------------------------ from the job ----
 
 enum class JobRecordKind : std::uint32_t {
@@ -114,7 +128,8 @@ enum class JobRecordKind : std::uint32_t {
   unmapped = 5,
   exemplars = 6,
   mixture = 7,
-  ideal = 8
+  ideal = 8,
+  described = 11
 };
 
 struct JobRecord {
@@ -147,6 +162,28 @@ struct ExemplarsRecord {
   std::uint32_t more = 0;   // 1: another part follows
 };
 
+// What a network makes of samples, and their classes. It is followed by `count` keys, with
+// `has_labels` by as many classes, and by `features` numbers for each sample.
+struct DescribedRecord {
+  JobRecordKind kind = JobRecordKind::described;
+  std::uint32_t count = 0;  // at most kDescribedMost
+  std::uint32_t features = 0;
+  std::uint32_t has_labels = 0;
+};
+// How many samples a record has room for.
+constexpr std::size_t described_in_record(std::size_t features) {
+  const std::size_t one = sizeof(std::uint64_t) + sizeof(std::uint32_t) + features * sizeof(float);
+  const std::size_t room = (kRecordMost - sizeof(DescribedRecord)) / one;
+  return room < engine::kDescribedMost ? room : engine::kDescribedMost;
+}
+static_assert(described_in_record(engine::kFeaturesMost) > 0);
+struct Described {
+  std::uint32_t features = 0;
+  std::vector<SampleId> samples;
+  std::vector<std::uint32_t> labels;  // empty: they say none
+  std::vector<float> values;
+};
+
 // ------------------------------------------------------------------------------- both ----
 
 template <class Record>
@@ -167,6 +204,9 @@ struct ServiceMessage {
   EpochEndedRecord epoch_ended;
   order::MixtureChange change;
   IdealRecord ideal;
+  BufferRecord buffer;  // a part of one:
+  std::vector<SampleId> exemplars;
+  std::vector<std::uint32_t> weights;
 };
 // False, with the reason in `problem`, for bytes that are no record. `out` keeps its memory.
 bool read_service_record(std::span<const std::byte> record, ServiceMessage& out,
@@ -178,6 +218,7 @@ struct JobMessage {
   ExemplarsRecord part;  // of exemplars:
   std::vector<SampleId> exemplars;
   order::MixtureChange change;
+  Described described;
 };
 bool read_job_record(std::span<const std::byte> record, JobMessage& out, std::string& problem);
 
@@ -194,6 +235,12 @@ void write_scores(std::span<const engine::Score> scores, std::vector<std::byte>&
 // `part`: a buffer's exemplars from index `first` on. REQUIRES: part.size() <= kExemplarsInRecord
 void write_exemplars(std::span<const SampleId> part, std::uint32_t first, bool more,
                      std::vector<std::byte>& out);
+
+// REQUIRES: described.samples.size() <= described_in_record(described.features)
+void write_described(const Described& described, std::vector<std::byte>& out);
+// The records that bring a buffer, one after the other; the list may have any order.
+std::vector<std::vector<std::byte>> buffer_records(std::span<const SampleId> samples,
+                                                   std::span<const std::uint32_t> weights);
 
 void write_mixture(ServiceRecordKind kind, const order::MixtureChange& change,
                    std::vector<std::byte>& out);

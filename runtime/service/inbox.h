@@ -63,7 +63,9 @@ class Inbox {
   std::vector<engine::Event> events_;
   std::vector<std::pair<DatasetId, PipelineId>> left_;  // of the jobs that have left
   std::tuple<std::deque<std::vector<SampleId>>, std::deque<std::vector<NodeId>>,
-             std::deque<std::vector<std::uint64_t>>, std::deque<std::vector<engine::Score>>>
+             std::deque<std::vector<std::uint64_t>>, std::deque<std::vector<engine::Score>>,
+             std::deque<std::vector<std::uint32_t>>, std::deque<std::vector<float>>,
+             std::deque<std::vector<engine::Exemplar>>>
       lists_;
   std::deque<order::Position> positions_;
   std::deque<std::string> texts_;

@@ -159,6 +159,11 @@ void Service::Parts::start() {
       *joining, *warming, *plugins, [this] { return snapshot_of(*this); }, [this] { drain(); },
       [this](ServiceReload::Done done) { reloading.reload(std::move(done)); },
       [this](const LogLine& line) { log.say(line); }});
+  for (engine::BufferPromised one : promises->promises().buffers_promised()) {
+    one.policy = inbox.keep(std::string(one.policy));
+    one.exemplars = inbox.keep(std::vector(one.exemplars.begin(), one.exemplars.end()));
+    inbox.add(one);
+  }
   inbox.add(engine::NodeJoined{NodeId(0), config.workers});
   inbox.add(engine::CapacityChanged{{NodeId(0), Tier::dram, 0}, engine_bytes(config)});
   if (const Spill* spill = backend->spill(); spill && spill->capacity() > 0)

@@ -111,6 +111,8 @@ class Job {
     options.rehearsed = plan_.rehearsed;
     options.exemplars = plan_.exemplars.data();
     options.exemplars_count = plan_.exemplars.size();
+    options.buffer_exemplars = plan_.buffer_exemplars;
+    if (plan_.buffer_exemplars > 0) options.buffer_policy = plan_.buffer_policy.c_str();
     options.drop_last = plan_.drop_last ? 1 : 0;
     options.epochs = plan_.epochs;
     options.steps = plan_.steps;

@@ -164,6 +164,7 @@ Cost cost_of_decision(const engine::PolicyChoice& choice) {
       });
     }
     case engine::PolicyKind::eviction:
+    case engine::PolicyKind::rehearsal:  // of no plugin
       break;
   }
   return {};

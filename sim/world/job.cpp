@@ -1,6 +1,8 @@
 #include "sim/world/job.h"
 
 #include <algorithm>
+#include <map>
+#include <span>
 #include <utility>
 
 namespace batchflow::world {
@@ -34,6 +36,28 @@ TotalTime Job::of_gpus(Duration of_one_rank) const {
          static_cast<double>(nodes.size());
 }
 
+namespace {
+
+output::BufferResult buffer_of(std::span<const engine::Exemplar> exemplars, std::uint64_t shown) {
+  output::BufferResult out;
+  if (exemplars.empty()) return out;
+  std::map<std::uint32_t, std::uint64_t> classes;
+  double ages = 0;
+  for (const engine::Exemplar& one : exemplars) {
+    ++classes[one.label];
+    ages += static_cast<double>(shown - 1 - one.since);
+  }
+  const auto by_count = [](const auto& one, const auto& other) { return one.second < other.second; };
+  out.exemplars = exemplars.size();
+  out.classes = classes.size();
+  out.class_least = std::min_element(classes.begin(), classes.end(), by_count)->second;
+  out.class_most = std::max_element(classes.begin(), classes.end(), by_count)->second;
+  out.age = ages / static_cast<double>(exemplars.size()) / static_cast<double>(shown);
+  return out;
+}
+
+}  // namespace
+
 void Job::finish_result(Instant now, const output::Waits& waited) const {
   if (state != State::over && state != State::running && state != State::down &&
       state != State::restoring && state != State::preempted)
@@ -61,6 +85,7 @@ void Job::finish_result(Instant now, const output::Waits& waited) const {
     out.au = out.compute_s / out.time_s;
   }
   out.waited = waited;
+  out.buffer = buffer_of(exemplars, shown);
   out.bottleneck = bottleneck(out);
 }
 

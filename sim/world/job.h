@@ -110,6 +110,10 @@ struct Job {
   TotalTime first_compute{0};  // of the first step
   output::JobResult* result = nullptr;
 
+  // jobs.h: its buffer, as the engine has promised it.
+  std::vector<engine::Exemplar> exemplars;
+  std::uint64_t shown = 0;
+
   bool is_validation() const { return model->validates_for >= 0; }
   bool has_rank_on(NodeId node) const {
     return std::find(nodes.begin(), nodes.end(), node) != nodes.end();

@@ -34,7 +34,7 @@ void JobCheckpoints::promised(std::span<const engine::Promise> promises,
                               const std::function<const Job&(JobId)>& job_of) {
   if (scenario_.faults.empty()) return;
   for (const engine::Promise& promise : promises) {
-    if (!goes_back(job_of(promise.job))) continue;
+    if (promise.job.is_none() || !goes_back(job_of(promise.job))) continue;
     const std::string problem = promises_.apply(promise);
     BF_CHECK_MSG(problem.empty(), problem.c_str());
   }

@@ -65,6 +65,15 @@ const Workload::Preparation& Jobs::preparation(JobId id) const {
 
 void Jobs::promised(std::span<const engine::Promise> promises) {
   checkpoints_.promised(promises, [this](JobId id) -> const Job& { return jobs_.of(id); });
+  for (const engine::Promise& promise : promises) {
+    if (promise.kind != engine::Promise::Kind::committed || promise.shown == 0) continue;
+    Job& job = jobs_.of(promise.job);
+    job.shown = promise.shown;
+    for (const engine::KeptExemplar& one : promise.kept) {
+      job.exemplars.resize(std::max<std::size_t>(job.exemplars.size(), one.index + 1));
+      job.exemplars[one.index] = one.exemplar;
+    }
+  }
 }
 
 // --------------------------------------------------------------------- coming and going ----

@@ -44,6 +44,11 @@ void JoinReports::joined(std::uint32_t index, const Job& job) {
   event.node_local = model.node_local;
   event.runs = model.runs;
   event.rehearsed = world_.scenario.in_items(model, model.rehearsed);
+  if (!model.rehearsal_policy.empty()) {
+    event.buffer = index + 1;  // a job that comes back has its own
+    event.buffer_exemplars = world_.scenario.in_items(model, model.exemplars);
+    event.buffer_policy = model.rehearsal_policy;
+  }
   event.ranks = world_.reports.keep(job.nodes);
   if (job.checkpoint.position) event.position = &*job.checkpoint.position;
   if (model.mixture.sources > 0 && !event.position)
@@ -81,7 +86,7 @@ void JoinReports::resized(const Job& job) {
 // Draws samples at random, none twice; the draw depends on the job alone.
 void JoinReports::exemplars(std::uint32_t index, const Job& job) {
   const input::JobModel& model = *job.model;
-  if (model.exemplars == 0) return;
+  if (model.exemplars == 0 || !model.rehearsal_policy.empty()) return;
   const input::Scenario& scenario = world_.scenario;
   const input::DatasetModel& dataset = scenario.datasets[static_cast<std::size_t>(model.dataset)];
   const order::Permutation chosen(chance_of(scenario.seed, Chance::exemplars, index).draw(),

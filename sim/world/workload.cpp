@@ -30,6 +30,20 @@ void draw_sizes(const input::DatasetModel& dataset, const input::Scenario& scena
   }
 }
 
+// Where an engine fills the buffer of a mixture, the sources of that are the classes.
+void label(const input::Scenario& scenario, const input::DatasetModel& dataset,
+           engine::Catalogue::Parts& parts) {
+  for (const input::JobModel& job : scenario.jobs) {
+    const std::uint64_t sources = job.mixture.sources;
+    const bool is_of = &scenario.datasets[static_cast<std::size_t>(job.dataset)] == &dataset;
+    if (!is_of || sources == 0 || job.rehearsal_policy.empty() || parts.classes > 0) continue;
+    parts.classes = static_cast<std::uint32_t>(sources);
+    for (std::uint64_t source = 0; source < sources; ++source)
+      parts.labels.resize(parts.samples * (source + 1) / sources,
+                          static_cast<std::uint32_t>(source));
+  }
+}
+
 engine::Catalogue make_catalogue(const input::DatasetModel& dataset,
                                  const input::Scenario& scenario, Digest version) {
   const Bytes bytes = scenario.item_bytes(dataset);
@@ -44,6 +58,7 @@ engine::Catalogue make_catalogue(const input::DatasetModel& dataset,
     ++parts.bundle_shift;
   }
   if (dataset.bytes_spread.ratio > 0) draw_sizes(dataset, scenario, parts);
+  label(scenario, dataset, parts);
   std::string problem;
   auto catalogue = engine::Catalogue::from(std::move(parts), problem);
   if (!catalogue) throw ConfigError("dataset '" + dataset.name + "': " + problem);

@@ -173,7 +173,7 @@ TEST_CASE("golden digests: a change breaks comparison with every journal ever wr
 TEST_CASE("descriptions name every field, and cut long lists") {
   CHECK(log::describe(engine::Event(engine::BatchConsumed{JobId(3), 0, 17, 250ms})) ==
         "BatchConsumed job=3 rank=0 step=17 compute=0.250000000s");
-  for (int why = 0; why <= static_cast<int>(engine::Refusal::wrong_order); ++why) {
+  for (int why = 0; why <= static_cast<int>(engine::Refusal::other_buffer); ++why) {
     const std::string text = log::describe(
         engine::Command(engine::Refuse{JobId(1), static_cast<engine::Refusal>(why), 0, 0}));
     CHECK(text.find('?') == std::string::npos);

@@ -211,6 +211,96 @@ TEST_CASE("a snapshot holds the same state in fewer bytes, and the log goes on b
   CHECK(log::recover_promises(next.pending(), "p").promises.jobs().size() == 4);
 }
 
+namespace {
+
+// A buffer of ten exemplars at most, which `shown` samples were shown to.
+engine::Promise with_buffer(engine::Promise promise) {
+  promise.join.join.buffer = 77;
+  promise.join.join.buffer_exemplars = 10;
+  promise.join.buffer_policy = "reservoir";
+  return promise;
+}
+engine::Promise kept(engine::Promise promise, std::uint64_t shown,
+                     std::vector<engine::KeptExemplar> exemplars) {
+  promise.shown = shown;
+  promise.kept = std::move(exemplars);
+  return promise;
+}
+
+}  // namespace
+
+TEST_CASE("buffers are found again, from snapshots and from what follows them") {
+  const order::Position start(Order::strict, kVersion, kSamples, 0);
+  const engine::Exemplar first{SampleId(3), 2, true, 0.5F, 1}, second{SampleId(9), 1, false, 0, 7},
+      third{SampleId(40), engine::kNoClass, false, 0, 9};
+  const engine::BufferName name{77, kVersion};
+  log::PromiseLog log(1 << 20);
+  log.add(with_buffer(joined(5, start)));
+  log.add(kept(committed(5, 0, 0, {strict_slice(0, 0)}), 8, {{0, first}, {1, second}}));
+  log.add(left(5));  // the buffer outlives the job
+  log.begin_anew();
+  CHECK(log::recover_promises(log.pending(), "p").promises.buffers() == log.promises().buffers());
+  log.add(with_buffer(joined(6, start)));
+  log.add(kept(committed(6, 0, 0, {strict_slice(0, 0)}), 16, {{0, third}}));
+  const log::Promises found = log::recover_promises(log.pending(), "p").promises;
+  REQUIRE(found.buffers().size() == 1);
+  const log::Promises::Buffer& buffer = found.buffers().at(name);
+  CHECK(buffer.shown == 16);
+  CHECK(buffer.policy == "reservoir");
+  CHECK(buffer.exemplars == std::vector<engine::Exemplar>{third, second});
+  REQUIRE(found.buffers_promised().size() == 1);
+  CHECK(found.buffers_promised()[0].exemplars.size() == 2);
+  CHECK(found.jobs().at(6).rejoin().buffer_policy == "reservoir");
+
+  engine::Promise gone;
+  gone.kind = engine::Promise::Kind::buffer_gone;
+  gone.job = JobId::none();
+  gone.buffer_name = name;
+  log.add(left(6));
+  log.add(gone);
+  CHECK(log::recover_promises(log.pending(), "p").promises.buffers().empty());
+}
+
+TEST_CASE("a large buffer is taken over in parts") {
+  const order::Position start(Order::strict, kVersion, std::uint64_t{1} << 20, 0);
+  engine::Promise join = with_buffer(joined(5, start));
+  join.join.join.buffer_exemplars = 5000;
+  log::PromiseLog log(1 << 20);
+  log.add(join);
+  std::vector<engine::KeptExemplar> all;
+  for (std::uint32_t i = 0; i < 5000; ++i)
+    all.push_back({i, {SampleId(i * 3), i % 7, false, 0, i}});
+  log.add(kept(committed(5, 0, 0, {strict_slice(0, 0)}), 5000, all));
+  log.begin_anew();
+  const log::Promises found = log::recover_promises(log.pending(), "p").promises;
+  CHECK(found.buffers() == log.promises().buffers());
+  std::size_t exemplars = 0;
+  for (const engine::BufferPromised& part : found.buffers_promised()) {
+    CHECK(part.exemplars.size() <= engine::kExemplarsAtOnce);
+    exemplars += part.exemplars.size();
+  }
+  CHECK(exemplars == 5000);
+}
+
+TEST_CASE("a buffer never has a gap, nor more than it has room for, nor was it shown less") {
+  const order::Position start(Order::strict, kVersion, kSamples, 0);
+  const engine::Exemplar one{SampleId(3), 0, false, 0, 1};
+  log::Promises promises;
+  REQUIRE(promises.apply(with_buffer(joined(5, start))).empty());
+  REQUIRE(promises.apply(kept(committed(5, 0, 0, {strict_slice(0, 0)}), 8, {{0, one}})).empty());
+  const auto next = [&](std::uint64_t shown, std::uint32_t index) {
+    log::Promises copy = promises;
+    return copy.apply(kept(committed(5, 1, 0, {strict_slice(0, 8)}), shown, {{index, one}}));
+  };
+  CHECK(next(16, 1).empty());
+  CHECK_FALSE(next(16, 2).empty());
+  CHECK_FALSE(next(7, 1).empty());
+  log::Promises other = promises;
+  engine::Promise larger = with_buffer(joined(6, start));
+  larger.join.join.buffer_exemplars = 11;
+  CHECK_FALSE(other.apply(larger).empty());
+}
+
 TEST_CASE("a history that cannot be is refused, with its reason") {
   log::Promises promises;
   CHECK(promises.apply(left(1)) == "job 1 has not joined");

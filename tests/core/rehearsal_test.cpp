@@ -160,4 +160,32 @@ TEST_CASE("a buffer is bounded") {
   CHECK_FALSE(buffer.report(false, UINT32_MAX, slice, false));
 }
 
+TEST_CASE("with weights each exemplar comes in each round as its part says, rounded up or down") {
+  const std::vector<std::uint32_t> weights = {1, 0, 70'000, 500, 65'536, 4'000'000'000, 3};
+  double total = 0;
+  for (const std::uint32_t weight : weights) total += weight;
+  const auto buffer = order::Exemplars::of(ids({3, 14, 15, 92, 65, 35, 89}), weights);
+  const order::Rehearsal rehearsal(buffer, {2, 3}, 4);
+  for (std::uint64_t round = 0; round < 500; ++round) {
+    const std::vector<SampleId> samples = drawn(rehearsal, 7 * round, 7);
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      const auto came = std::count(samples.begin(), samples.end(), buffer->samples[i]);
+      const double due = 7.0 * weights[i] / total;
+      REQUIRE(came >= static_cast<std::ptrdiff_t>(due));
+      REQUIRE(came <= static_cast<std::ptrdiff_t>(due) + 1);
+      if (weights[i] == 0) REQUIRE(came == 0);
+    }
+  }
+}
+
+TEST_CASE("without any weight above 0 all exemplars are drawn alike, and weights are in the digest") {
+  const std::vector<SampleId> samples = ids({3, 14, 15});
+  const auto plain = order::Exemplars::of(samples);
+  CHECK(order::Exemplars::of(samples, {0, 0, 0})->digest == plain->digest);
+  CHECK(order::Exemplars::of(samples, {1, 1, 1})->digest != plain->digest);
+  CHECK(order::Exemplars::of(samples, {1, 1, 2})->digest !=
+        order::Exemplars::of(samples, {1, 1, 1})->digest);
+  CHECK(exemplars({3, 14, 15})->digest == plain->digest);
+}
+
 }  // namespace batchflow::test::rehearsal_test

@@ -44,10 +44,17 @@ void Checker::began(const std::vector<NodeId>& ranks, std::uint32_t batch_sample
   may_restart_ = may_restart_ || anew;
   if (anew && weighted_) weighted_->joined_anew();
   rehearsal_.began();
+  if (buffer_) buffer_->began(anew);
   if (locality_) locality_->began(ranks);
   ranks_ = ranks.size();
   batch_samples_ = plain_samples_ = batch_samples;
   steps_.clear();
+}
+
+void Checker::has_buffer(std::uint64_t buffer) {
+  if (buffer_) return;
+  buffer_ = std::make_unique<BufferCheck>(dataset_.version, buffer, plan_.buffer_exemplars,
+                                          plan_.buffer_policy == "reservoir");
 }
 
 void Checker::scored(SampleId sample, float score) {
@@ -89,6 +96,7 @@ void Checker::count(const Step& step) {
     for (const Handed& sample : step[rank]->samples) {
       if (sample.filler) continue;
       if (!sample.rehearsed) count_sample(sample);
+      if (buffer_ && !sample.rehearsed && !sample.replaced) buffer_->had(sample.visited);
       count_draw(sample);
       if (sample.rehearsed) continue;
       if (!locality_) continue;
@@ -122,7 +130,13 @@ void Checker::count_rehearsed(const Step& step) {
   }
   plain_samples_ = batch_samples_ - (draws.empty() ? 0 : plan_.rehearsed);
   counts_.rehearsed += draws.size();
-  rehearsal_.count(step.front()->epoch, generation, draws);
+  if (plan_.buffer_policy.empty()) {
+    rehearsal_.count(step.front()->epoch, generation, draws);
+  } else if (buffer_) {
+    std::vector<SampleId> samples;
+    for (const RehearsalCheck::Drawn& one : draws) samples.push_back(one.sample);
+    buffer_->rehearsed(samples);
+  }
 }
 
 // A weighted epoch begins again in a service that does not have the scores it was drawn from.
@@ -191,7 +205,7 @@ void Checker::count_draw(const Handed& sample) {
   const order::KeyRoot root{dataset_.version, seed_};
   const bool numbered = weighted_ || mixture_ || sample.rehearsed;
   const std::uint64_t key =
-      numbered ? order::occurrence_draw_key(root, mixture_ ? 0 : sample.generation, sample.visited,
+      numbered ? order::occurrence_draw_key(root, mixture_ && !sample.rehearsed ? 0 : sample.generation, sample.visited,
                                             sample.occurrence)
                : order::draw_key(root, sample.generation, sample.pass, sample.visited);
   if (!draws_.insert(key).second) {
@@ -251,7 +265,7 @@ void Checker::check_replacement(const Handed& sample) {
   }
   ++counts_.replaced;
   const auto used =
-      mixture_ ? order::replacement(root, 0, static_cast<std::uint32_t>(sample.occurrence),
+      mixture_ && !sample.rehearsed ? order::replacement(root, 0, static_cast<std::uint32_t>(sample.occurrence),
                                     sample.visited, mixture_->source_of(sample.visited), corrupt)
                : order::replacement(root, sample.generation, sample.pass, sample.visited,
                                     {SampleId(0), dataset_.samples}, corrupt);
@@ -272,6 +286,7 @@ void Checker::end_epoch() {
   }
   if (weighted_) weighted_->end_epoch(left);
   rehearsal_.end_epoch();
+  if (buffer_) buffer_->end_epoch();
   if (locality_) locality_->end_epoch();
   seen_.assign(seen_.size(), false);
   in_epoch_ = 0;

@@ -20,6 +20,7 @@
 #include "core/order/permutation.h"
 #include "tests/driver/locality_check.h"
 #include "tests/driver/mixture_check.h"
+#include "tests/driver/buffer_check.h"
 #include "tests/driver/rehearsal_check.h"
 #include "tests/driver/scenario.h"
 #include "tests/driver/weighted_check.h"
@@ -70,6 +71,8 @@ class Checker {
   MixtureCheck* mixture() { return mixture_.get(); }
   // What the job tells of its buffer.
   RehearsalCheck& rehearsal() { return rehearsal_; }
+  // The engine fills the job's buffer, and no other job's samples come into it.
+  void has_buffer(std::uint64_t buffer);
   void handed(Rank rank, std::uint64_t step, std::uint32_t epoch, bool last_of_epoch,
               std::vector<Handed> samples);
   void consumed(Rank rank, std::uint64_t step);
@@ -121,6 +124,7 @@ class Checker {
   std::vector<std::pair<std::uint64_t, std::uint32_t>> last_draw_;  // a sample: (g + 1, r)
   std::unordered_set<std::uint64_t> draws_;                         // keys of all that was drawn
   RehearsalCheck rehearsal_;
+  std::unique_ptr<BufferCheck> buffer_;
   std::unique_ptr<LocalityCheck> locality_;
   std::unique_ptr<WeightedCheck> weighted_;
   std::unique_ptr<MixtureCheck> mixture_;

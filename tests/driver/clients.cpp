@@ -79,6 +79,11 @@ void Driver::join(std::size_t index) {
   event.node_local = client.plan.node_local;
   event.runs = client.plan.runs;
   event.rehearsed = client.plan.rehearsed;
+  if (!client.plan.buffer_policy.empty()) {
+    event.buffer = buffer_of(index);
+    event.buffer_exemplars = client.plan.buffer_exemplars;
+    event.buffer_policy = client.plan.buffer_policy;
+  }
   client.joins_anew = true;
   client.changes_asked.clear();
   node_lists_.push_back(client.nodes);
@@ -92,6 +97,7 @@ void Driver::join(std::size_t index) {
   const bool told = client.plan.order == Order::mixed || !fresh;
   if (told && client.plan.order != Order::listed) event.position = &positions_.back();
   report(event);
+  if (event.buffer != 0 && client.plan.buffer == 0) client.checker->has_buffer(event.buffer);
   client.exemplars = client.plan.exemplars;
   client.checker->rehearsal().joined();
   if (!client.exemplars.empty()) {
@@ -99,6 +105,11 @@ void Driver::join(std::size_t index) {
     client.checker->rehearsal().reported(client.exemplars);
   }
   if (chance_in_100(client.plan.exemplars_in_100)) report_exemplars(client);
+}
+
+std::uint64_t Driver::buffer_of(std::size_t index) const {
+  const std::uint64_t named = clients_[index].plan.buffer;
+  return named != 0 ? named : 1000 + index;
 }
 
 void Driver::begin_at_start(Client& client) {

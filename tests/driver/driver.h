@@ -176,6 +176,7 @@ class Driver {
   void on(const engine::LetGo& command);
   void on(const engine::Adopt&) {}
   void on(const engine::MixtureSet& command);
+  void on(const engine::ExemplarsSet&) {}  // hooks may look at it; what is drawn is checked
   void start(Kind kind, const engine::Request& request, Duration takes, std::function<void()> over);
   std::span<const SampleId> keep(std::vector<SampleId> samples);
 
@@ -205,6 +206,7 @@ class Driver {
   void ask_for_change(Client& client);
   void tell_first_scores(Client& client);
   void report_exemplars(Client& client);
+  std::uint64_t buffer_of(std::size_t index) const;
   std::vector<std::uint64_t> indices_of(const Client& client, const engine::Deliver& command) const;
   static std::uint64_t draws_of(const JobPlan& plan, const DatasetPlan& dataset);
   // A policy chooses the samples of the job's blocks: its position is that of a strict one.
@@ -301,6 +303,7 @@ class Driver {
   std::map<std::uint64_t, std::size_t> delivery_of_;  // request to client
 
   std::map<std::uint32_t, order::Position> promised_;  // what the engine's promises add up to
+  log::Promises kept_promises_;  // of the engine before
   log::PromiseLog promise_log_{8192};                  // the same, as it is written to a disk
   std::vector<std::byte> promise_bytes_;
   log::CommandDigest digest_;

@@ -212,11 +212,13 @@ void Driver::lose_coordinator(Duration back_after) {
     client.listed_sent = client.listed_consumed;
     rejoin_later(client, back_after + drawn(ms(5)));
   }
+  kept_promises_ = std::move(recovered.promises);
   promised_.clear();
   promise_log_ = log::PromiseLog(8192);
   promise_bytes_.clear();
   after(back_after, [this] {
     start_engine();
+    for (const engine::BufferPromised& one : kept_promises_.buffers_promised()) report(one);
     for (std::size_t i = 0; i < nodes_.size(); ++i) bring_up(i);
   });
 }
@@ -244,6 +246,8 @@ void Driver::note_promises() {
         promised_.erase(promise.job.value);
         continue;
       case engine::Promise::Kind::resized:
+      case engine::Promise::Kind::buffer:
+      case engine::Promise::Kind::buffer_gone:
         continue;
       case engine::Promise::Kind::mixture_changed:
         if (!promised_.at(promise.job.value).change(promise.change).empty())

@@ -45,6 +45,7 @@ class Maker {
     nodes();
     jobs();
     mixtures();
+    buffers();
     runs();
     if (chance(70)) failures();
     if (chance(70)) faults();
@@ -305,6 +306,25 @@ class Maker {
       plan.weights[random.below(plan.weights.size())] = 5;
       std::swap(plan.sources.front(), plan.sources.back());
       plan.changes_in_100 = random.below(2) == 0 ? 0 : static_cast<std::uint32_t>(random.below(40));
+    }
+  }
+
+  // Some jobs that rehearse have the engine fill their buffer; so do some mixtures. It has random
+  // numbers of its own, too.
+  void buffers() {
+    Random random(hash(14, made_.seed));
+    const auto policies = policies::policy_list().of_kind(engine::PolicyKind::rehearsal);
+    for (JobPlan& plan : made_.jobs) {
+      const bool can = plan.rehearsed > 0 || (plan.order == Order::mixed && plan.batch_samples > 1);
+      if (!can || random.below(2) > 0) continue;
+      if (plan.rehearsed == 0)
+        plan.rehearsed = 1 + static_cast<std::uint32_t>(random.below(plan.batch_samples - 1));
+      plan.buffer_exemplars = 1 + static_cast<std::uint32_t>(random.below(50));
+      plan.buffer_policy = random.below(2) == 0
+                               ? "reservoir"
+                               : std::string(policies[random.below(policies.size())]->name);
+      plan.exemplars.clear();
+      plan.exemplars_in_100 = 0;
     }
   }
 

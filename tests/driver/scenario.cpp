@@ -96,6 +96,8 @@ std::string Scenario::text() const {
         job.drop_last ? "drop_last " : "", job.epochs, job.epochs_told ? "" : " (untold)",
         job.steps, job.credits);
     for (const NodeId node : job.ranks) text += fmt::format(" {}", node.value);
+    if (!job.buffer_policy.empty())
+      text += fmt::format(" buffer of {} by {}", job.buffer_exemplars, job.buffer_policy);
     text += fmt::format(" at {} us, compute {} us, hold {} us\n", job.joins.count() / 1000,
                         job.compute.count() / 1000, job.hold.count() / 1000);
   }

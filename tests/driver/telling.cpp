@@ -46,6 +46,7 @@ void Driver::tell_first_scores(Client& client) {
 
 // The buffer is replaced, changed in part or emptied, in one event or in two that count together.
 void Driver::report_exemplars(Client& client) {
+  if (!client.plan.buffer_policy.empty()) return;  // the engine fills it
   const std::uint64_t samples = dataset_of(client).samples;
   std::vector<SampleId>& buffer = client.exemplars;
   const bool anew = random_.below(3) == 0;

@@ -109,6 +109,12 @@ struct Words {
                        e.dataset.value);
   }
 
+  std::string operator()(const engine::SamplesDescribed& e) {
+    return fmt::format("job {} describes {} samples", e.job.value, e.samples.size());
+  }
+  std::string operator()(const engine::BufferPromised& e) {
+    return fmt::format("buffer {} has {} exemplars", e.buffer, e.exemplars.size());
+  }
   std::string operator()(const engine::MixtureChanged& e) {
     return fmt::format("other weights for job {} from draw {} on", e.job.value, e.at);
   }
@@ -165,6 +171,9 @@ struct Words {
   }
   std::string operator()(const engine::LetGo& c) {
     return fmt::format("node {} may end", c.node.value);
+  }
+  std::string operator()(const engine::ExemplarsSet& c) {
+    return fmt::format("job {} rehearses from {} exemplars", c.job.value, c.samples.size());
   }
   std::string operator()(const engine::MixtureSet& c) {
     return fmt::format("job {} has other weights from draw {} on", c.job.value, c.at);

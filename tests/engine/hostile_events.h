@@ -153,7 +153,7 @@ class HostileEvents : private HostileValues {
 
   void add_event() {
     if (!one_in(astray_)) return carry_on();
-    switch (random_.below(25)) {
+    switch (random_.below(28)) {
       case 0:
         return send(engine::CatalogueKnown{id<DatasetId>(kDatasets), 100 + below(kDatasets)});
       case 1:
@@ -201,6 +201,11 @@ class HostileEvents : private HostileValues {
       case 23:
         return send(
             engine::MixtureChanged{id<JobId>(kJobs), one_in(3) ? number() : below(90), parts()});
+      case 24:
+        return send(engine::BufferPromised{below(4), 100 + below(kDatasets), small(30), rehearsal(),
+                                           below(50), exemplars()});
+      case 25:
+        return describe();
       default:
         return send(engine::ConfigurationChanged{text({"rank_timeout=1s",
                                                        "rank_timeout=300s",
@@ -270,6 +275,11 @@ class HostileEvents : private HostileValues {
     join.runs = one_in(8);
     join.node_local = join.order == Order::relaxed && one_in(3);
     join.rehearsed = one_in(3) ? small(5) : 0;
+    if (join.rehearsed > 0 && one_in(2)) {
+      join.buffer = below(4);
+      join.buffer_exemplars = noise() ? small(1 << 20) : small(30);
+      join.buffer_policy = rehearsal();
+    }
     join.pipeline_hash = noise() ? number() : 0;
     join.ranks = ranks();
     if (join.order == Order::mixed || one_in(3)) join.position = position(join);
@@ -291,6 +301,28 @@ class HostileEvents : private HostileValues {
     for (Rank rank = 0; rank < join.ranks.size() && rank < 4; ++rank)
       for (std::uint64_t i = random_.below(3); i > 0; --i)
         send(engine::BatchWanted{join.job, rank, 1});
+  }
+
+  std::string_view rehearsal() {
+    return text({"reservoir", "per-class", "random-replacement:part=1", "by-score", "prioritised",
+                 "lru", "reservoir:", ""});
+  }
+  std::span<const engine::Exemplar> exemplars() {
+    const auto all = arena_.make<engine::Exemplar>(random_.below(20));
+    for (engine::Exemplar& one : all)
+      one = {id<SampleId>(150), small(5), one_in(2), static_cast<float>(small(9)), below(60)};
+    return all;
+  }
+  void describe() {
+    engine::SamplesDescribed event{id<JobId>(kJobs), small(noise() ? 600 : 4), samples(20), {}, {}};
+    const auto labels = arena_.make<std::uint32_t>(one_in(2) ? 0 : event.samples.size());
+    for (std::uint32_t& one : labels) one = one_in(4) ? engine::kNoClass : small(5);
+    const auto values =
+        arena_.make<float>(noise() ? random_.below(9) : event.samples.size() * event.features);
+    for (float& one : values) one = one_in(50) ? INFINITY : static_cast<float>(small(9));
+    event.labels = labels;
+    event.values = values;
+    send(event);
   }
 
   void want_listed() {

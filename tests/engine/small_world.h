@@ -199,6 +199,7 @@ class SmallWorld {
   void carry_out(const engine::Refuse&) { ++refusals_; }
   void carry_out(const engine::Adopt&) { ++adoptions_; }
   void carry_out(const engine::MixtureSet&) {}
+  void carry_out(const engine::ExemplarsSet&) {}
   void carry_out(const engine::Read& command) {
     ++moves_;
     if (command.from.tier == Tier::store)
@@ -397,6 +398,8 @@ inline engine::EngineConfig with_policy(engine::PolicyKind kind, const std::stri
     case engine::PolicyKind::scaling:
       config.policies.scaling = text;
       break;
+    case engine::PolicyKind::rehearsal:
+      break;  // of a job's buffer, and not of the engine
   }
   return config;
 }

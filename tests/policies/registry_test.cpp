@@ -47,6 +47,9 @@ void make_any(const engine::PolicyChoice& choice) {
     case engine::PolicyKind::scaling:
       CHECK(make<engine::MakeScaling>(choice) != nullptr);
       break;
+    case engine::PolicyKind::rehearsal:
+      CHECK(choice.make_rehearsal(10) != nullptr);
+      break;
   }
 }
 

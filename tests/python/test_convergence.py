@@ -48,6 +48,12 @@ class Convergence(Folder):
             for name in ("quiver", "seneca", "deepio"):
                 self.assertIn(name, names)
 
+    def test_rehearsal_prevents_forgetting(self):
+        done = self.python(str(BENCH / "forgetting" / "main.py"), "--quick")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        for name in ("nothing", "reservoir", "everything", "loss in the end"):
+            self.assertIn(name, done.stdout)
+
     def test_an_epoch_with_a_sample_twice_is_noticed(self):
         done = self.python("-c", """
 import torch, training

@@ -76,6 +76,52 @@ TEST_CASE("a buffer of more than one event holds, and items of several samples a
   CHECK(coarse.jobs[0].rehearsed == 100 * 100);
 }
 
+namespace {
+
+// Five classes, one after the other: each is nearly all of the mixture for 400 samples, which is two
+// passes of it.
+output::BufferResult filled_by(const std::string& policy, int nodes = 1) {
+  const output::RunResult run = witnessed(fmt::format(
+      "cluster: {{nodes: [{{name: n, count: {0}, gpus: 1, cores: 2, memory: 1gb}}], store: {{}}}}\n"
+      "datasets: [{{name: data, samples: 1000, bytes: 1000}}]\n"
+      "pipelines: [{{name: train, steps: []}}]\n"
+      "jobs: [{{dataset: data, pipeline: train, batch: {1}, ranks: {0}, step: 10ms, epochs: 10,\n"
+      "        mixture: {{sources: 5, skew: 16, draws: 200, change_every: 500}},\n"
+      "        rehearsal: {{samples: {2}, exemplars: 50, policy: {3}}}}}]\n",
+      nodes, 20 / nodes, 4 / nodes, policy));
+  CHECK(run.jobs[0].rehearsed > 0);
+  return run.jobs[0].buffer;
+}
+
+}  // namespace
+
+TEST_CASE("what is in a buffer in the end, and how old it is, by policy") {
+  const output::BufferResult reservoir = filled_by("reservoir");
+  CHECK(reservoir.exemplars == 50);
+  CHECK(reservoir.classes == 5);
+  CHECK(reservoir.age > 0.35);
+  CHECK(reservoir.age < 0.75);
+  const output::BufferResult equal = filled_by("per-class");
+  CHECK(equal.class_least == 10);
+  CHECK(equal.class_most == 10);
+  const output::BufferResult newest = filled_by("prioritised");
+  CHECK(newest.exemplars == 50);
+  CHECK(newest.classes <= 2);
+  CHECK(newest.age < 0.3);
+  CHECK(filled_by("random-replacement").age < reservoir.age);
+}
+
+TEST_CASE("a buffer is filled the same over several nodes") {
+  const output::BufferResult alone = filled_by("reservoir");
+  for (const int nodes : {2, 4}) {
+    const output::BufferResult spread = filled_by("reservoir", nodes);
+    CHECK(spread.exemplars == alone.exemplars);
+    CHECK(spread.class_least == alone.class_least);
+    CHECK(spread.class_most == alone.class_most);
+    CHECK(spread.age == doctest::Approx(alone.age).epsilon(0.02));
+  }
+}
+
 TEST_CASE("simulated jobs of one mixture share its blocks, until the weights of one change") {
   const auto run_of = [](const std::string& first, const std::string& second,
                          const std::string& more = "") {

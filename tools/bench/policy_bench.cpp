@@ -76,8 +76,8 @@ void scaling(benchmark::State& state, const engine::PolicyEntry* entry) {
 const bool kRegistered = [] {
   for (const engine::PolicyEntry* entry : policies::policy_list().entries()) {
     using Bench = void (*)(benchmark::State&, const engine::PolicyEntry*);
-    constexpr Bench kBenches[engine::kPolicyKinds] = {allocation, nullptr, selection, dispatch,
-                                                      scaling};
+    constexpr Bench kBenches[engine::kPolicyKinds] = {allocation, nullptr, selection,
+                                                      dispatch,   scaling, nullptr};
     const Bench bench = kBenches[static_cast<std::size_t>(entry->kind())];
     if (bench == nullptr) continue;  // eviction is measured by requests of a trace
     const std::string name = "policy/" + std::string(engine::policy_kind_name(entry->kind())) +

@@ -48,6 +48,7 @@ class AgentRanks final : public JobCommands {
   bool deliver(const engine::Deliver&, const Slot*, std::uint32_t) override { return false; }
   void epoch_ended(const engine::EpochEnded&) override {}
   void mixture_set(const engine::MixtureSet&) override {}
+  void exemplars_set(const engine::ExemplarsSet&) override {}
   void slab_gone(std::uint64_t slab) override;
 
  private:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/base/random.h"
 #include "core/order/rehearsal.h"
 
 namespace batchflow::service {
@@ -41,6 +42,15 @@ bool ServedJob::has_had_all() const {
          (request.steps > 0 && request.steps_given >= request.steps);
 }
 
+// Of this user alone. A buffer without a name is that of jobs with this job's name.
+std::uint64_t ServedJob::buffer_number() const {
+  const std::string& given = request.order_options.buffer_name;
+  std::uint64_t number = hash(user, given.empty() ? 1 : 0);
+  for (const char one : given.empty() ? name : given)
+    number = hash(number, static_cast<unsigned char>(one));
+  return number | 1;
+}
+
 engine::JobJoined ServedJob::joined() const {
   engine::JobJoined event;
   event.job = id;
@@ -61,6 +71,11 @@ engine::JobJoined ServedJob::joined() const {
   event.node_local = request.order_options.node_local;
   event.runs = request.order_options.runs;
   event.rehearsed = request.order_options.rehearsed;
+  if (request.order_options.buffer_exemplars > 0) {
+    event.buffer = buffer_number();
+    event.buffer_exemplars = request.order_options.buffer_exemplars;
+    event.buffer_policy = request.order_options.buffer_policy;
+  }
   event.pipeline_hash = request.pipeline_hash;
   return event;
 }

@@ -61,7 +61,7 @@ struct RankEnd {
   std::unique_ptr<protocol::RingWriter> to_job;
   std::unique_ptr<protocol::RingReader> from_job;
   std::map<std::uint64_t, HeldSlot> held;  // by step
-  // Of a mixture: records of new weights that are not written yet.
+  // Records of new weights of a mixture, or of exemplars, that are not written yet.
   std::deque<std::vector<std::byte>> changes;
   std::uint64_t delivered = 0;  // steps
   std::size_t unwritten = 0;    // bytes of its parts of steps that are not whole
@@ -91,6 +91,8 @@ struct ServedJob {
   std::optional<std::pair<std::uint32_t, order::Permutation>> chosen_from;
   Digest exemplars = 0;            // of those that its first rank came with
   std::size_t buffer_samples = 0;  // that rank 0 has reported, as far as they have come
+  // Of a buffer that the engine fills: the records that tell a rank what is in it.
+  std::vector<std::vector<std::byte>> buffer_records;
   protocol::Pace pace;
   std::map<std::uint64_t, TrainingStep> steps;  // not written yet
   std::uint64_t written = 0;                    // steps below
@@ -116,6 +118,8 @@ struct ServedJob {
   bool has_left() const;
   std::uint64_t steps_per_epoch() const;
   std::uint64_t epoch_samples() const;
+  // What the engine knows the buffer by that the job asks for.
+  std::uint64_t buffer_number() const;
   // All its ranks do.
   bool allows_ideal() const;
   // It comes back from a checkpoint at its end, or lost its service there.

@@ -100,6 +100,7 @@ void Jobs::admitted(const engine::Admit& command) {
     }
     if (!end->peer->agent() && !make_rings(*end)) continue;
     end->is_admitted = true;
+    StepWriter::tell_buffer(*end);
     if (AgentEnd* const agent = end->peer->agent()) agent->admit(job->id);
     end->first_step = command.first_step;
     end->consumed = command.first_step;
@@ -177,6 +178,10 @@ void Jobs::held(NodeId node, JobId id, std::uint64_t steps) {
 }
 
 void Jobs::mixture_set(const engine::MixtureSet& command) {
+  if (ServedJob* const job = jobs_.find(command.job)) StepWriter::change(*job, command);
+}
+
+void Jobs::exemplars_set(const engine::ExemplarsSet& command) {
   if (ServedJob* const job = jobs_.find(command.job)) StepWriter::change(*job, command);
 }
 

@@ -94,6 +94,7 @@ class Jobs final : public JobCommands {
                std::uint32_t slot_samples) override;
   void epoch_ended(const engine::EpochEnded& command) override;
   void mixture_set(const engine::MixtureSet& command) override;
+  void exemplars_set(const engine::ExemplarsSet& command) override;
   void slab_gone(std::uint64_t slab) override;
   // A rank's agent has read this in its ring. False: it is nonsense.
   bool take_record(Peer& peer, std::span<const std::byte> record);

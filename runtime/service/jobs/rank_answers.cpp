@@ -43,6 +43,7 @@ void RankAnswers::release(RankEnd& end, const HeldSlot& held) {
 
 void RankAnswers::add_exemplars(ServedJob& job) {
   const std::vector<SampleId> all = std::exchange(job.ranks[0]->request.exemplars, {});
+  if (job.request.order_options.buffer_exemplars > 0) return;  // the engine fills its buffer
   job.buffer_samples = all.size();
   for (std::size_t first = 0; first < all.size(); first += engine::kExemplarsAtOnce) {
     const auto end = std::min(all.size(), first + engine::kExemplarsAtOnce);
@@ -61,7 +62,8 @@ bool RankAnswers::take_exemplars(const RankEnd& end) {
   const bool are_samples = std::all_of(message_.exemplars.begin(), message_.exemplars.end(),
                                        [&](SampleId sample) { return sample.value < samples; });
   const bool follows = part.first == 0 || part.first == job.buffer_samples;
-  if (end.rank != 0 || job.request.order_options.rehearsed == 0 || !are_samples || !follows ||
+  if (end.rank != 0 || job.request.order_options.rehearsed == 0 ||
+      job.request.order_options.buffer_exemplars > 0 || !are_samples || !follows ||
       part.first + part.count > order::kExemplarsMost)
     return false;
   job.buffer_samples = part.first + part.count;
@@ -86,6 +88,23 @@ bool RankAnswers::take_change(const RankEnd& end) {
   return true;
 }
 
+// What a network makes of samples. False: the job has no buffer, or these are no samples of its
+// dataset.
+bool RankAnswers::take_described(const RankEnd& end) {
+  const ServedJob& job = *end.job;
+  protocol::Described& described = message_.described;
+  const std::uint64_t samples = job.dataset->index->samples();
+  const bool are_samples = std::all_of(described.samples.begin(), described.samples.end(),
+                                       [&](SampleId sample) { return sample.value < samples; });
+  if (job.request.order_options.buffer_exemplars == 0 || !are_samples) return false;
+  if (job.running)
+    inbox_.add(engine::SamplesDescribed{job.id, described.features,
+                                        inbox_.keep(std::move(described.samples)),
+                                        inbox_.keep(std::move(described.labels)),
+                                        inbox_.keep(std::move(described.values))});
+  return true;
+}
+
 bool RankAnswers::take(RankEnd& end, std::span<const std::byte> bytes) {
   std::string problem;
   if (!protocol::read_job_record(bytes, message_, problem)) return false;
@@ -106,6 +125,8 @@ bool RankAnswers::take(RankEnd& end, std::span<const std::byte> bytes) {
       return take_exemplars(end);
     case protocol::JobRecordKind::mixture:
       return take_change(end);
+    case protocol::JobRecordKind::described:
+      return take_described(end);
     case protocol::JobRecordKind::consumed: {
       if (record.step != end.consumed || record.step >= end.delivered) return false;
       ++end.consumed;

@@ -31,6 +31,7 @@ class RankAnswers {
 
  private:
   bool take_exemplars(const RankEnd& end);
+  bool take_described(const RankEnd& end);
   bool take_change(const RankEnd& end);
 
   Inbox& inbox_;

@@ -218,6 +218,7 @@ bool RankArrivals::begin(ServedJob& job) {
   engine::JobJoined event = job.joined();
   event.credits = job.credits;
   event.weight = weight(job.user, request.weight);
+  event.buffer_policy = inbox_.keep(std::string(event.buffer_policy));
   std::vector<NodeId> nodes;
   for (const RankEnd* end : job.ranks) {
     const AgentEnd* const agent = end->peer->agent();

@@ -72,6 +72,9 @@ std::string difference_of(const protocol::JoinRequest& one, const protocol::Join
   compare("node_local", here.node_local, there.node_local);
   compare("runs", here.runs, there.runs);
   compare("rehearsed", here.rehearsed, there.rehearsed);
+  compare("exemplars of the buffer", here.buffer_exemplars, there.buffer_exemplars);
+  compare("its policy", here.buffer_policy, there.buffer_policy);
+  compare("its name", here.buffer_name, there.buffer_name);
   compare("sources in order", here.sources_in_order, there.sources_in_order);
   compare("weights that change", here.weights_change, there.weights_change);
   if (here.sources != there.sources) all += all.empty() ? "sources" : ", sources";
@@ -136,6 +139,14 @@ std::string refusal_text(const engine::Refuse& command) {
       return "this order does not go with what else the job asks for: an order for each node "
              "(node_local) and shuffled runs need a relaxed order, and a service with a selection "
              "policy that does not choose the samples of blocks (batchflowctl policy list)";
+    case engine::Refusal::other_buffer:
+      if (command.needed == command.available)
+        return "its buffer was made by a job with another policy; ask for that one, or give the "
+               "buffer another name";
+      return fmt::format(
+          "its buffer was made by a job that asked for {} exemplars, and this one asks for {}; ask "
+          "for as many, or give the buffer another name",
+          command.available, command.needed);
   }
   return "the service refuses the job";
 }

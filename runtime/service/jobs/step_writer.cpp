@@ -125,6 +125,19 @@ void StepWriter::change(ServedJob& job, const engine::MixtureSet& command) {
   }
 }
 
+void StepWriter::change(ServedJob& job, const engine::ExemplarsSet& command) {
+  job.buffer_samples = command.samples.size();
+  job.buffer_records = protocol::buffer_records(command.samples, command.weights);
+  for (RankEnd* end : job.ranks) {
+    if (end && end->is_admitted) tell_buffer(*end);
+  }
+}
+
+void StepWriter::tell_buffer(RankEnd& end) {
+  for (const std::vector<std::byte>& record : end.job->buffer_records)
+    end.changes.push_back(record);
+}
+
 // False: there is no room for all of them yet.
 bool StepWriter::write_changes(RankEnd& end) {
   for (; !end.changes.empty(); end.changes.pop_front()) {

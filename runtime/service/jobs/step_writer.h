@@ -23,6 +23,10 @@ class StepWriter {
   void write(RankEnd& end, std::span<const std::byte> record);
   // The sources of the job's mixture get other weights. Its ranks are told before their next step.
   static void change(ServedJob& job, const engine::MixtureSet& command);
+  // Each rank hears what is in the job's buffer before its next step; a rank that is admitted
+  // later, then.
+  static void change(ServedJob& job, const engine::ExemplarsSet& command);
+  static void tell_buffer(RankEnd& end);
   // The rank has had all that the job asked for, or the job is refused: it need not wait for more.
   void finish(RankEnd& end, protocol::ServiceRecordKind how);
   // From now on ranks may read what was delivered, and those that sleep are woken once.

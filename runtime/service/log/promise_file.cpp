@@ -117,7 +117,8 @@ void PromiseFile::write(std::span<const engine::Promise> promises) {
     } else {
       log_.add(promise);
     }
-    is_due_ = is_due_ || promise.kind != engine::Promise::Kind::committed;
+    // A job knows where it is, but not what its buffer has.
+    is_due_ = is_due_ || promise.kind != engine::Promise::Kind::committed || !promise.kept.empty();
   }
   if (is_due_ || is_behind_ || log_.pending().size() >= kCommitBytes) put(!promises.empty());
 }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <string>
 
 #include "core/base/byte_codec.h"
@@ -52,7 +53,10 @@ TEST_CASE("messages: a join comes out as it went in, to the last bit") {
                            7,
                            {{"web", 0.1}, {"a b/c\u00e9", 1e300}},
                            true,
-                           true};
+                           true,
+                           200,
+                           "per-class:samples=3",
+                           "a b"};
   request.exemplars = {SampleId(3), SampleId(std::numeric_limits<std::uint64_t>::max())};
   std::string problem;
   const auto read = protocol::decode_join(protocol::encode(request), problem);
@@ -268,6 +272,68 @@ TEST_CASE("records: a part of a buffer comes out as it went in, and no other is 
   protocol::write_exemplars({}, 0, false, bytes);
   REQUIRE(protocol::read_job_record(bytes, out, problem));
   CHECK(out.exemplars.empty());
+}
+
+TEST_CASE("records: what a network makes of samples") {
+  protocol::Described described{3, {SampleId(1ull << 40), SampleId(7)}, {}, {1, -2, 3.5F, 4, 5, 6}};
+  std::vector<std::byte> bytes;
+  std::string problem;
+  protocol::JobMessage out;
+  for (const bool labels : {false, true}) {
+    if (labels) described.labels = {4, engine::kNoClass};
+    protocol::write_described(described, bytes);
+    REQUIRE_MESSAGE(protocol::read_job_record(bytes, out, problem), problem);
+    CHECK(out.record.kind == protocol::JobRecordKind::described);
+    CHECK(out.described.features == 3);
+    CHECK(out.described.samples == described.samples);
+    CHECK(out.described.labels == described.labels);
+    CHECK(out.described.values == described.values);
+  }
+  for (std::size_t size = 0; size < bytes.size(); ++size)
+    CHECK_FALSE(protocol::read_job_record(std::span(bytes).first(size), out, problem));
+  // As many samples as a record has room for, with the most features.
+  const std::size_t most = protocol::described_in_record(engine::kFeaturesMost);
+  described = {engine::kFeaturesMost, std::vector<SampleId>(most, SampleId(1)), {},
+               std::vector<float>(most * engine::kFeaturesMost)};
+  protocol::write_described(described, bytes);
+  CHECK(bytes.size() <= protocol::kRecordMost);
+  CHECK(protocol::read_job_record(bytes, out, problem));
+}
+
+TEST_CASE("records: a buffer that the service fills, in parts, by ascending key") {
+  std::vector<SampleId> samples;
+  std::vector<std::uint32_t> weights;
+  for (std::uint64_t i = 0; i < 3000; ++i) {
+    samples.emplace_back(i * 7919 % 100'003);
+    weights.push_back(i % 2 == 0 ? UINT32_MAX : static_cast<std::uint32_t>(i));
+  }
+  for (const bool weighted : {false, true}) {
+    const auto records = protocol::buffer_records(
+        samples, weighted ? std::span<const std::uint32_t>(weights)
+                          : std::span<const std::uint32_t>());
+    std::map<SampleId, std::uint32_t> read;
+    protocol::ServiceMessage out;
+    std::string problem;
+    std::uint32_t first = 0;
+    for (const std::vector<std::byte>& record : records) {
+      CHECK(record.size() <= protocol::kRecordMost);
+      REQUIRE_MESSAGE(protocol::read_service_record(record, out, problem), problem);
+      CHECK(out.kind == protocol::ServiceRecordKind::exemplars);
+      CHECK(out.buffer.first == first);
+      CHECK(out.buffer.total == 3000);
+      CHECK(out.weights.size() == (weighted ? out.exemplars.size() : 0));
+      first += out.buffer.count;
+      for (std::size_t i = 0; i < out.exemplars.size(); ++i)
+        read[out.exemplars[i]] = weighted ? out.weights[i] : 0;
+      CHECK(std::is_sorted(out.exemplars.begin(), out.exemplars.end()));
+      CHECK_FALSE(protocol::read_service_record(std::span(record).first(record.size() - 1), out,
+                                                problem));
+    }
+    CHECK(first == 3000);
+    for (std::size_t i = 0; i < samples.size(); ++i)
+      REQUIRE(read.at(samples[i]) == (weighted ? weights[i] : 0));
+  }
+  CHECK(protocol::buffer_records({}, {}).empty());
 }
 
 TEST_CASE("records: other weights of a mixture, in both directions") {
