@@ -246,6 +246,16 @@ bool Driver::can_be_asked_for(const Client& client) const {
   const DatasetPlan& dataset = dataset_of(client);
   const std::uint64_t epoch =
       is_drawn(client.plan.order) ? draws_of(client.plan, dataset) : dataset.samples;
+  const JobPlan& plan = client.plan;
+  const auto policies = policies_.of_kind(engine::PolicyKind::rehearsal);
+  const std::string_view policy = std::string_view(plan.buffer_policy);
+  const bool is_policy =
+      std::any_of(policies.begin(), policies.end(), [&](const engine::PolicyEntry* entry) {
+        return entry->name == policy.substr(0, policy.find(':'));
+      });
+  if (!policy.empty() && (!is_policy || plan.rehearsed == 0 || plan.buffer_exemplars == 0 ||
+                          plan.buffer_exemplars > order::kExemplarsMost))
+    return false;
   if (client.batch_samples <= client.plan.rehearsed) return false;
   return !client.plan.drop_last || client.nodes.size() * client.batch_samples <= epoch;
 }

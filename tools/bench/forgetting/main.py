@@ -97,7 +97,7 @@ def learned_mixture(told: Any) -> bool:
 
 def page(ways: Any, runs: dict[str, Any], told: Any, seeds: int) -> str:
     lines = ["", f"{datetime.date.today()}, {environment.machine()}, `./dev bench forgetting`: "
-             f"{seeds} seeds. Accuracy on the test pictures after the last task, mean and "
+             f"{seeds} seeds.", "Accuracy on the test pictures after the last task, mean and "
              "deviation.", "", *environment.markdown(table(ways, runs)), "",
              "![Accuracy on the classes that were had, after each task](studies/forgetting.svg)", "",
              *[f"- {way.name}: {way.what}" for way in ways], "", "**A mixture is learned.**", "",
