@@ -9,8 +9,7 @@ namespace batchflow::policies {
 namespace {
 
 constexpr Parameter kParameters[] = {
-    {"highest", Parameter::Type::flag, "true",
-     "true keeps the highest scores, false the lowest"},
+    {"highest", Parameter::Type::flag, "true", "true keeps the highest scores, false the lowest"},
 };
 
 class ByScore final : public engine::RehearsalPolicy {

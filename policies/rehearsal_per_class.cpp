@@ -131,8 +131,7 @@ class PerClass final : public engine::RehearsalPolicy {
     if (count < 2) return std::nullopt;
     std::size_t best = engine::kNoChoice;
     const auto rest = static_cast<double>(count - 1);
-    double least =
-        newcomer ? squared_distance(sum, newcomer->features, rest, one.mean) : HUGE_VAL;
+    double least = newcomer ? squared_distance(sum, newcomer->features, rest, one.mean) : HUGE_VAL;
     for (const auto& [number, index] : one.members) {
       if (members_[index].features.size() != size) continue;
       const double distance = squared_distance(sum, members_[index].features, rest, one.mean);
@@ -146,8 +145,8 @@ class PerClass final : public engine::RehearsalPolicy {
   std::size_t capacity_;
   std::size_t most_;
   std::vector<Member> members_;
-  std::map<std::uint32_t, Class> classes_;                  // by label
-  std::set<std::pair<std::size_t, std::uint32_t>> sizes_;   // of classes, with their labels
+  std::map<std::uint32_t, Class> classes_;                 // by label
+  std::set<std::pair<std::size_t, std::uint32_t>> sizes_;  // of classes, with their labels
 };
 
 }  // namespace

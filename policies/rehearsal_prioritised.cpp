@@ -15,8 +15,8 @@ namespace {
 
 constexpr Parameter kParameters[] = {
     {"alpha", Parameter::Type::number, "0.6", "how much scores decide: 0 draws all alike", 0, 4},
-    {"epsilon", Parameter::Type::number, "0.01", "is added to scores, so that all are drawn",
-     1e-4, 1e3},
+    {"epsilon", Parameter::Type::number, "0.01", "is added to scores, so that all are drawn", 1e-4,
+     1e3},
 };
 
 class Prioritised final : public engine::RehearsalPolicy {

@@ -72,8 +72,8 @@ class RandomReplacement final : public engine::RehearsalPolicy {
 
   std::size_t capacity_;
   std::uint64_t taken_;
-  std::vector<std::uint32_t> labels_;               // by index
-  std::map<std::uint32_t, std::size_t> counts_;     // by label
+  std::vector<std::uint32_t> labels_;                      // by index
+  std::map<std::uint32_t, std::size_t> counts_;            // by label
   std::set<std::pair<std::size_t, std::uint32_t>> sizes_;  // of classes, with their labels
 };
 

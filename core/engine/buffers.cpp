@@ -11,7 +11,7 @@
 namespace batchflow::engine {
 namespace {
 
-constexpr std::size_t kReportedMost = 8192;                          // samples, of one buffer
+constexpr std::size_t kReportedMost = 8192;                           // samples, of one buffer
 constexpr std::uint64_t kFeatureBytesMost = std::uint64_t{64} << 20;  // of a buffer's exemplars
 
 }  // namespace
@@ -56,9 +56,9 @@ void Buffer::show(const Catalogue& catalogue, std::span<const SampleId> samples,
     const Exemplar exemplar{sample, label.value_or(kNoClass), reported.is_scored, reported.score,
                             since};
     const std::size_t size = exemplars_.size();
-    const std::size_t index = policy_->choose(
-        view(exemplar, reported.features),
-        Random(order::buffer_visit_key(name_.version, name_.number, since)));
+    const std::size_t index =
+        policy_->choose(view(exemplar, reported.features),
+                        Random(order::buffer_visit_key(name_.version, name_.number, since)));
     if (index == kNoChoice) continue;
     if (index > size || index >= exemplars_most_) {
       ++refused_;  // and the sample is left
@@ -125,9 +125,8 @@ std::shared_ptr<const order::Exemplars> Buffer::whole() {
 }
 
 bool Buffer::is_of(const Catalogue& catalogue) const {
-  return std::all_of(
-      exemplars_.begin(), exemplars_.end(),
-      [&](const Exemplar& one) { return one.sample.value < catalogue.samples(); });
+  return std::all_of(exemplars_.begin(), exemplars_.end(),
+                     [&](const Exemplar& one) { return one.sample.value < catalogue.samples(); });
 }
 
 bool Buffer::restore(std::uint64_t shown, std::span<const Exemplar> exemplars) {
@@ -162,8 +161,7 @@ bool Buffers::has_room(std::uint64_t exemplars, std::vector<BufferName>& leave) 
   return used + exemplars <= kExemplarsMost && count < kBuffersMost;
 }
 
-std::optional<Buffers::Objection> Buffers::objection(const JobJoined& event,
-                                                     Digest version) const {
+std::optional<Buffers::Objection> Buffers::objection(const JobJoined& event, Digest version) const {
   if (event.buffer == 0) return std::nullopt;
   if (event.rehearsed == 0 || event.buffer_exemplars == 0 ||
       event.buffer_exemplars > order::kExemplarsMost)
@@ -202,9 +200,8 @@ Buffer& Buffers::join(const JobJoined& event, const Catalogue& catalogue,
     gone.insert(gone.end(), leave.begin(), leave.end());
     exemplars_ += event.buffer_exemplars;
   }
-  Buffer& buffer =
-      all_.try_emplace(name, name, event.buffer_exemplars, event.buffer_policy, list_)
-          .first->second;
+  Buffer& buffer = all_.try_emplace(name, name, event.buffer_exemplars, event.buffer_policy, list_)
+                       .first->second;
   ++buffer.jobs;
   buffer.last_used = ++serials_;
   return buffer;
@@ -236,8 +233,8 @@ bool Buffers::restore(const BufferPromised& event) {
   const bool is_new = all_.count(name) == 0;
   if (is_new && (!has_room(event.exemplars_most, leave) || !leave.empty())) return false;
   try {
-    Buffer& buffer = all_.try_emplace(name, name, event.exemplars_most, event.policy, list_)
-                         .first->second;
+    Buffer& buffer =
+        all_.try_emplace(name, name, event.exemplars_most, event.policy, list_).first->second;
     if (is_new) {
       exemplars_ += event.exemplars_most;
       buffer.last_used = ++serials_;

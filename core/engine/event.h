@@ -71,16 +71,16 @@ struct JobJoined {
   std::uint64_t shuffle_seed = 0;
   std::uint32_t batch_samples = 1;  // b, of one rank
   bool drop_last = false;
-  std::uint32_t epochs = 0;       // how many the job will run; 0: not known, until it leaves
-  std::uint64_t steps = 0;        // how many it will take; 0: not known, or all of its epochs
-  std::uint32_t credits = 0;      // a rank; 0: the default of the configuration
-  double weight = 1.0;            // of its stalls, for policies
-  Duration latency_target{};      // how long it may wait for a batch without harm
-  std::uint64_t draws = 0;        // weighted: of one epoch; 0: as many as there are samples
-  bool multinomial = false;       // weighted: independent draws instead of systematic ones
-  bool node_local = false;        // relaxed: each block is for the ranks of one node
-  bool runs = false;              // relaxed: shuffles bundles, and samples within a lane
-  std::uint32_t rehearsed = 0;    // m of each rank's b, from the job's buffer once it has one
+  std::uint32_t epochs = 0;     // how many the job will run; 0: not known, until it leaves
+  std::uint64_t steps = 0;      // how many it will take; 0: not known, or all of its epochs
+  std::uint32_t credits = 0;    // a rank; 0: the default of the configuration
+  double weight = 1.0;          // of its stalls, for policies
+  Duration latency_target{};    // how long it may wait for a batch without harm
+  std::uint64_t draws = 0;      // weighted: of one epoch; 0: as many as there are samples
+  bool multinomial = false;     // weighted: independent draws instead of systematic ones
+  bool node_local = false;      // relaxed: each block is for the ranks of one node
+  bool runs = false;            // relaxed: shuffles bundles, and samples within a lane
+  std::uint32_t rehearsed = 0;  // m of each rank's b, from the job's buffer once it has one
   // A buffer that the engine fills, by a number that stands for its name; 0: none. The job that
   // names it first says how many exemplars it has, and which policy chooses them.
   std::uint64_t buffer = 0;
@@ -277,13 +277,13 @@ struct MixtureChanged {
 
 // Nodes of two versions send one another events and commands by their numbers here: what is new
 // comes last.
-using Event = std::variant<CatalogueKnown, PipelineKnown, JobJoined, JobLeft, RankLost, JobResized,
-                           BatchWanted, SamplesWanted, BatchConsumed, SlotReleased, ScoresReported,
-                           ExemplarsReported, ReadDone, PreparationDone, TransferDone, DeliveryDone,
-                           NodeJoined, NodeQuiesced, NodeLost, WorkerJoined, WorkerQuiesced,
-                           WorkerLost, CapacityChanged, DecodedMeasured, DatasetKept, PolicyChanged,
-                           ConfigurationChanged, TimerFired, SamplesKept, MixtureChanged,
-                           SamplesDescribed, BufferPromised>;
+using Event =
+    std::variant<CatalogueKnown, PipelineKnown, JobJoined, JobLeft, RankLost, JobResized,
+                 BatchWanted, SamplesWanted, BatchConsumed, SlotReleased, ScoresReported,
+                 ExemplarsReported, ReadDone, PreparationDone, TransferDone, DeliveryDone,
+                 NodeJoined, NodeQuiesced, NodeLost, WorkerJoined, WorkerQuiesced, WorkerLost,
+                 CapacityChanged, DecodedMeasured, DatasetKept, PolicyChanged, ConfigurationChanged,
+                 TimerFired, SamplesKept, MixtureChanged, SamplesDescribed, BufferPromised>;
 
 // ---------------------------------------------------------------------------------- commands ----
 
@@ -471,15 +471,16 @@ struct MixtureSet {
   bool soon = false;  // later than was asked for
 };
 
-// What the job rehearses from until the next such command: a buffer that the engine fills, as of the
-// beginning of the job's next epoch.
+// What the job rehearses from until the next such command: a buffer that the engine fills, as of
+// the beginning of the job's next epoch.
 struct ExemplarsSet {
   JobId job;
   std::span<const SampleId> samples;
   std::span<const std::uint32_t> weights;  // empty: all are drawn alike
 };
 
-using Command = std::variant<Admit, Refuse, Read, Prepare, Transfer, Deliver, Drop, Cancel, Release,
-                             EpochEnded, SetWorkers, SetTimer, LetGo, Adopt, MixtureSet, ExemplarsSet>;
+using Command =
+    std::variant<Admit, Refuse, Read, Prepare, Transfer, Deliver, Drop, Cancel, Release, EpochEnded,
+                 SetWorkers, SetTimer, LetGo, Adopt, MixtureSet, ExemplarsSet>;
 
 }  // namespace batchflow::engine

@@ -57,19 +57,19 @@ struct Promise {
   // committed, if a policy chooses the job's samples: which, as indices of the epoch's permutation,
   // ascending
   std::vector<std::uint64_t> indices;
-  order::LaneSizes sizes;           // committed, relaxed: of the slices' generation
-  Digest weights = 0;               // committed, weighted: those the epoch is drawn from
-  std::uint64_t draws = 0;          // committed, weighted: of the epoch
-  Digest buffer = 0;                // committed: what is rehearsed in the epoch; 0: nothing
-  std::uint64_t shown = 0;          // committed, buffer: samples that the buffer was shown so far
-  std::vector<KeptExemplar> kept;   // committed, buffer
-  BufferName buffer_name;           // buffer, buffer_gone
+  order::LaneSizes sizes;            // committed, relaxed: of the slices' generation
+  Digest weights = 0;                // committed, weighted: those the epoch is drawn from
+  std::uint64_t draws = 0;           // committed, weighted: of the epoch
+  Digest buffer = 0;                 // committed: what is rehearsed in the epoch; 0: nothing
+  std::uint64_t shown = 0;           // committed, buffer: samples that the buffer was shown so far
+  std::vector<KeptExemplar> kept;    // committed, buffer
+  BufferName buffer_name;            // buffer, buffer_gone
   std::uint32_t exemplars_most = 0;  // buffer
   std::string buffer_policy;         // buffer
-  PromisedJoin join;                // joined
-  std::uint32_t batch_samples = 0;  // resized: of one rank
-  std::vector<NodeId> ranks;        // resized
-  order::MixtureChange change;      // mixture_changed
+  PromisedJoin join;                 // joined
+  std::uint32_t batch_samples = 0;   // resized: of one rank
+  std::vector<NodeId> ranks;         // resized
+  order::MixtureChange change;       // mixture_changed
 
   // Makes it as new, but keeps the memory of its lists.
   void reset() {

@@ -21,8 +21,7 @@ namespace {
 constexpr std::uint32_t kLanesMost = 1 << 24;
 // Samples in a step, of all ranks: the same.
 constexpr std::uint64_t kStepMost = 1 << 24;
-constexpr std::uint64_t kLastKind =
-    static_cast<std::uint64_t>(engine::Promise::Kind::buffer_gone);
+constexpr std::uint64_t kLastKind = static_cast<std::uint64_t>(engine::Promise::Kind::buffer_gone);
 
 engine::JobJoined whole(const engine::PromisedJoin& promised) {
   engine::JobJoined join = promised.join;
@@ -273,8 +272,8 @@ std::vector<engine::BufferPromised> Promises::buffers_promised() const {
     do {
       const auto part =
           exemplars.subspan(at, std::min(engine::kExemplarsAtOnce, exemplars.size() - at));
-      all.push_back({name.number, name.version, buffer.exemplars_most, buffer.policy, buffer.shown,
-                     part});
+      all.push_back(
+          {name.number, name.version, buffer.exemplars_most, buffer.policy, buffer.shown, part});
       at += part.size();
     } while (at < exemplars.size());
   }

@@ -33,10 +33,9 @@ class Newest final : public engine::RehearsalPolicy {
 }  // namespace
 
 extern const engine::PolicyEntry rehearsal_newest;
-constexpr engine::PolicyEntry rehearsal_newest{
-    "newest",
-    "The last samples that jobs have had.\n"
-    "The oldest leaves first, whatever it is.",
-    &make_rehearsal<Newest>};
+constexpr engine::PolicyEntry rehearsal_newest{"newest",
+                                               "The last samples that jobs have had.\n"
+                                               "The oldest leaves first, whatever it is.",
+                                               &make_rehearsal<Newest>};
 
 }  // namespace batchflow::policies

@@ -180,8 +180,9 @@ class Scaling {
   std::unique_ptr<engine::ScalingPolicy> policy_;
 };
 
-// A buffer that is shown samples, some of them again and again. With odd seeds features are reported,
-// too; with even ones, a policy that begins anew from the exemplars must choose as the first.
+// A buffer that is shown samples, some of them again and again. With odd seeds features are
+// reported, too; with even ones, a policy that begins anew from the exemplars must choose as the
+// first.
 class Rehearsal {
  public:
   Rehearsal(const engine::PolicyChoice& choice, std::uint64_t seed)
@@ -193,13 +194,12 @@ class Rehearsal {
   std::uint64_t ask(Random& random) {
     if (!has_features_ && random.below(10) == 0) begin_anew();
     if (!exemplars_.empty() && random.below(4) == 0) score(random);
-    const engine::Exemplar sample{SampleId(random.below(200)),
-                                  static_cast<std::uint32_t>(random.below(5)) * 7,
-                                  random.below(2) == 0, static_cast<float>(random.unit() * 10),
-                                  shown_++};
-    const bool has = std::any_of(
-        exemplars_.begin(), exemplars_.end(),
-        [&](const engine::Exemplar& one) { return one.sample == sample.sample; });
+    const engine::Exemplar sample{
+        SampleId(random.below(200)), static_cast<std::uint32_t>(random.below(5)) * 7,
+        random.below(2) == 0, static_cast<float>(random.unit() * 10), shown_++};
+    const bool has =
+        std::any_of(exemplars_.begin(), exemplars_.end(),
+                    [&](const engine::Exemplar& one) { return one.sample == sample.sample; });
     if (has) return weigh();
     std::vector<float> features(has_features_ ? random.below(2) * 3 : 0);
     for (float& one : features) one = static_cast<float>(random.unit());

@@ -79,7 +79,8 @@ std::vector<NewFile> new_plugin(std::string_view name, engine::PolicyKind kind) 
   check_name(name);
   if (kind == engine::PolicyKind::rehearsal)
     throw ConfigError(
-        "rehearsal policies are of the source tree (docs/policy-guide.md): no plugin can bring one");
+        "rehearsal policies are of the source tree (docs/policy-guide.md): no plugin can bring "
+        "one");
   const fs::path folder(name);
   return {{folder / fmt::format("{}.cpp", name), source_of(name, kind)},
           {folder / "CMakeLists.txt",

@@ -109,13 +109,13 @@ struct JobModel {
   std::uint32_t batch =
       1;  // samples of one rank; where blocks stand for streams, of all ranks together
   bool drop_last = false;
-  bool node_local = false;      // relaxed: each block is for the ranks of one node
-  bool runs = false;            // relaxed: runs are shuffled, and samples near one another
-  MixtureModel mixture;         // mixed
-  std::uint32_t rehearsed = 0;  // of each batch, drawn from a buffer
-  std::uint32_t exemplars = 0;  // samples of the dataset in that buffer, chosen at random
+  bool node_local = false;       // relaxed: each block is for the ranks of one node
+  bool runs = false;             // relaxed: runs are shuffled, and samples near one another
+  MixtureModel mixture;          // mixed
+  std::uint32_t rehearsed = 0;   // of each batch, drawn from a buffer
+  std::uint32_t exemplars = 0;   // samples of the dataset in that buffer, chosen at random
   std::string rehearsal_policy;  // or by this policy, of what the job has had
-  Importance importance;        // weighted orders: the scores that it reports
+  Importance importance;         // weighted orders: the scores that it reports
   std::uint32_t epochs = 1;
   std::uint64_t steps = 0;  // after which it is done; 0: when its epochs are done
   // Samples that it trains on in these steps, in equal parts; 0: what its batches hold. Blocks that

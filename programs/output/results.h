@@ -56,8 +56,8 @@ struct BufferResult {
   std::uint64_t classes = 0;  // that have any
   std::uint64_t class_least = 0;
   std::uint64_t class_most = 0;
-  // How many samples ago they came, as a part of all that the buffer was shown: 0 for the last ones,
-  // 0.5 for a uniform choice of samples that come once.
+  // How many samples ago they came, as a part of all that the buffer was shown: 0 for the last
+  // ones, 0.5 for a uniform choice of samples that come once.
   double age = 0;
 };
 

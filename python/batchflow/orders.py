@@ -61,8 +61,8 @@ def read(given: dict[str, Any], order: str) -> OrderOptions:
         raise ValueError("node_local=True is for order='relaxed', which alone has a sequence for "
                          f"each node, and this order is {order}; leave it out")
     if rehearsed and order == "weighted":
-        raise ValueError("rehearsed is for an order that does not draw by scores, and "
-                         "order='weighted' does; leave it out")
+        raise ValueError("rehearsed is for an order that has each sample once, or a mixture, and "
+                         "order='weighted' is drawn; leave it out")
     if rehearsed >= batch_size:
         raise ValueError(f"rehearsed={rehearsed} of batch_size={batch_size} leaves no room for new "
                          "samples; write less than the batch size")

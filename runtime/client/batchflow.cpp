@@ -196,12 +196,12 @@ bf_status bf_loader_report_exemplars(bf_loader* loader, const uint64_t* keys, si
 }
 
 bf_status bf_loader_report_features(bf_loader* loader, const uint64_t* keys, size_t count,
-                                    const float* values, size_t features,
-                                    const uint32_t* classes) {
+                                    const float* values, size_t features, const uint32_t* classes) {
   return with(loader, [&](Loader& open) {
     if (count != 0 && (keys == nullptr || (features != 0 && values == nullptr)))
-      return fail(BF_BAD_ARGUMENT, "keys or values are NULL; give as many keys as `count`, and "
-                                   "`features` values for each");
+      return fail(BF_BAD_ARGUMENT,
+                  "keys or values are NULL; give as many keys as `count`, and "
+                  "`features` values for each");
     return open.report_features({keys, count}, {values, count * features}, features, classes);
   });
 }

@@ -182,9 +182,9 @@ typedef struct bf_loader_options {
    * see how fast the program is when it never waits. The program trains on that batch each time. */
   int ideal;
   /* With `rehearsed`: not 0: the service fills the buffer, with so many exemplars at most, out of
-   * the samples that the job has had. `buffer_policy` says which are kept ('reservoir'; batchflowctl
-   * policy list). Loaders of a user that give one `buffer_name`, of one dataset, have one buffer;
-   * NULL: loaders with this job's name. It outlives them, and the service. */
+   * the samples that the job has had. `buffer_policy` says which are kept ('reservoir';
+   * batchflowctl policy list). Loaders of a user that give one `buffer_name`, of one dataset, have
+   * one buffer; NULL: loaders with this job's name. It outlives them, and the service. */
   uint32_t buffer_exemplars;
   const char* buffer_policy;
   const char* buffer_name;
@@ -321,8 +321,8 @@ BF_API bf_status bf_loader_report_features(bf_loader* loader, const uint64_t* ke
                                            const float* values, size_t features,
                                            const uint32_t* classes);
 /* With `buffer_exemplars`: what the epoch under way rehearses from, by ascending key, as far as the
- * loader has come; and their weights, all 0 where exemplars are drawn alike. An exemplar is drawn as
- * often as its part of the sum of the weights says. The arrays stay until the next call of the
+ * loader has come; and their weights, all 0 where exemplars are drawn alike. An exemplar is drawn
+ * as often as its part of the sum of the weights says. The arrays stay until the next call of the
  * library. */
 BF_API bf_status bf_loader_exemplars(bf_loader* loader, const uint64_t** keys,
                                      const uint32_t** weights, size_t* count);

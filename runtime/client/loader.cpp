@@ -691,9 +691,9 @@ std::uint64_t Loader::steps_per_epoch() const {
   const std::uint64_t samples = request_.order == Order::mixed ? track_.position().epoch_samples()
                                                                : admission_.dataset_samples;
   const bool has_any = !request_.exemplars.empty() || !buffer_.keys.empty();
-  return order::RehearsalPlan::split({samples, 0, request_.world_size, request_.batch_samples,
-                                      request_.drop_last},
-                                     has_any ? rehearsed : 0)
+  return order::RehearsalPlan::split(
+             {samples, 0, request_.world_size, request_.batch_samples, request_.drop_last},
+             has_any ? rehearsed : 0)
       .steps();
 }
 

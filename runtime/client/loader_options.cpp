@@ -73,9 +73,8 @@ std::string options_problem(const bf_loader_options& options) {
       std::string_view(options.dataset).find("://") == std::string_view::npos)
     return "'reading' is for a dataset given as a path; its service says how a named dataset is "
            "read; leave 'reading' out";
-  for (const char* text :
-       {options.dataset, options.pipeline, options.job, options.state, options.reading,
-        options.buffer_policy, options.buffer_name}) {
+  for (const char* text : {options.dataset, options.pipeline, options.job, options.state,
+                           options.reading, options.buffer_policy, options.buffer_name}) {
     if (text != nullptr && (!is_utf8(text) || std::strlen(text) > kTextMost))
       return "a string is not UTF-8, or is too long; write names, paths and states in UTF-8";
   }

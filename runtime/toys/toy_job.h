@@ -29,8 +29,8 @@ struct ToyJob {
   std::vector<std::uint64_t> exemplars;  // keys; or from a buffer of the service:
   std::uint32_t buffer_exemplars = 0;
   std::string buffer_policy;
-  bool drop_last = false;                // without the incomplete step at an epoch's end
-  std::uint32_t batch = 1;               // of one rank
+  bool drop_last = false;   // without the incomplete step at an epoch's end
+  std::uint32_t batch = 1;  // of one rank
   std::uint32_t ranks = 1;
   std::uint32_t epochs = 1;
   std::uint64_t steps = 0;  // 0: all steps of its epochs

@@ -47,7 +47,9 @@ output::BufferResult buffer_of(std::span<const engine::Exemplar> exemplars, std:
     ++classes[one.label];
     ages += static_cast<double>(shown - 1 - one.since);
   }
-  const auto by_count = [](const auto& one, const auto& other) { return one.second < other.second; };
+  const auto by_count = [](const auto& one, const auto& other) {
+    return one.second < other.second;
+  };
   out.exemplars = exemplars.size();
   out.classes = classes.size();
   out.class_least = std::min_element(classes.begin(), classes.end(), by_count)->second;

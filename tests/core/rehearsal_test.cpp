@@ -178,7 +178,8 @@ TEST_CASE("with weights each exemplar comes in each round as its part says, roun
   }
 }
 
-TEST_CASE("without any weight above 0 all exemplars are drawn alike, and weights are in the digest") {
+TEST_CASE(
+    "without any weight above 0 all exemplars are drawn alike, and weights are in the digest") {
   const std::vector<SampleId> samples = ids({3, 14, 15});
   const auto plain = order::Exemplars::of(samples);
   CHECK(order::Exemplars::of(samples, {0, 0, 0})->digest == plain->digest);

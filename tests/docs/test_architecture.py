@@ -99,7 +99,7 @@ def problems_of_stop(paths, names):
 def messages():
     """The names of all events and commands."""
     source = (ROOT / "core/engine/event.h").read_text()
-    lists = re.findall(r"^using (?:Event|Command) = std::variant<([^>]*)>", source, re.MULTILINE)
+    lists = re.findall(r"^using (?:Event|Command) =\s+std::variant<([^>]*)>", source, re.MULTILINE)
     return {name for one in lists for name in re.findall(r"\w+", one)}
 
 

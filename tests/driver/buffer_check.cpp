@@ -32,14 +32,15 @@ void BufferCheck::had(SampleId sample) {
 void BufferCheck::rehearsed(const std::vector<SampleId>& draws) {
   if (!is_known_) return;
   if (draws.empty() != exemplars_.empty())
-    violated(fmt::format("{} samples are rehearsed of {} exemplars", draws.size(),
-                         exemplars_.size()));
+    violated(
+        fmt::format("{} samples are rehearsed of {} exemplars", draws.size(), exemplars_.size()));
   for (const SampleId sample : draws) {
     if (drawn_ % exemplars_.size() == 0) round_.clear();
     ++drawn_;
     ++checked_;
     if (!std::binary_search(exemplars_.begin(), exemplars_.end(), sample))
-      violated(fmt::format("sample {} is rehearsed, and the buffer does not have it", sample.value));
+      violated(
+          fmt::format("sample {} is rehearsed, and the buffer does not have it", sample.value));
     if (!round_.insert(sample).second)
       violated(fmt::format("sample {} is rehearsed twice in a round", sample.value));
   }

@@ -205,9 +205,10 @@ void Checker::count_draw(const Handed& sample) {
   const order::KeyRoot root{dataset_.version, seed_};
   const bool numbered = weighted_ || mixture_ || sample.rehearsed;
   const std::uint64_t key =
-      numbered ? order::occurrence_draw_key(root, mixture_ && !sample.rehearsed ? 0 : sample.generation, sample.visited,
-                                            sample.occurrence)
-               : order::draw_key(root, sample.generation, sample.pass, sample.visited);
+      numbered
+          ? order::occurrence_draw_key(root, mixture_ && !sample.rehearsed ? 0 : sample.generation,
+                                       sample.visited, sample.occurrence)
+          : order::draw_key(root, sample.generation, sample.pass, sample.visited);
   if (!draws_.insert(key).second) {
     violated(fmt::format("sample {} repeats its draws", sample.visited.value));
   }
@@ -265,10 +266,11 @@ void Checker::check_replacement(const Handed& sample) {
   }
   ++counts_.replaced;
   const auto used =
-      mixture_ && !sample.rehearsed ? order::replacement(root, 0, static_cast<std::uint32_t>(sample.occurrence),
-                                    sample.visited, mixture_->source_of(sample.visited), corrupt)
-               : order::replacement(root, sample.generation, sample.pass, sample.visited,
-                                    {SampleId(0), dataset_.samples}, corrupt);
+      mixture_ && !sample.rehearsed
+          ? order::replacement(root, 0, static_cast<std::uint32_t>(sample.occurrence),
+                               sample.visited, mixture_->source_of(sample.visited), corrupt)
+          : order::replacement(root, sample.generation, sample.pass, sample.visited,
+                               {SampleId(0), dataset_.samples}, corrupt);
   if (!used || *used != sample.used) violated("a replacement that the rule does not name");
 }
 

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "core/order/permutation.h"
+#include "tests/driver/buffer_check.h"
 #include "tests/driver/locality_check.h"
 #include "tests/driver/mixture_check.h"
-#include "tests/driver/buffer_check.h"
 #include "tests/driver/rehearsal_check.h"
 #include "tests/driver/scenario.h"
 #include "tests/driver/weighted_check.h"

@@ -254,7 +254,7 @@ bool Driver::can_be_asked_for(const Client& client) const {
         return entry->name == policy.substr(0, policy.find(':'));
       });
   if (!policy.empty() && (!is_policy || plan.rehearsed == 0 || plan.buffer_exemplars == 0 ||
-                          plan.buffer_exemplars > order::kExemplarsMost))
+                          plan.buffer_exemplars > 1U << 16))
     return false;
   if (client.batch_samples <= client.plan.rehearsed) return false;
   return !client.plan.drop_last || client.nodes.size() * client.batch_samples <= epoch;

@@ -303,7 +303,7 @@ class Driver {
   std::map<std::uint64_t, std::size_t> delivery_of_;  // request to client
 
   std::map<std::uint32_t, order::Position> promised_;  // what the engine's promises add up to
-  log::Promises kept_promises_;  // of the engine before
+  log::Promises kept_promises_;                        // of the engine before
   log::PromiseLog promise_log_{8192};                  // the same, as it is written to a disk
   std::vector<std::byte> promise_bytes_;
   log::CommandDigest digest_;

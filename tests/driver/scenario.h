@@ -83,8 +83,8 @@ struct JobPlan {
   // A buffer that the engine fills; without a policy it has none.
   std::string buffer_policy = {};
   std::uint32_t buffer_exemplars = 0;
-  std::uint64_t buffer = 0;              // the name; 0: one of its own
-  std::uint32_t scores_in_100 = 0;       // after how many of its steps a rank reports scores
+  std::uint64_t buffer = 0;         // the name; 0: one of its own
+  std::uint32_t scores_in_100 = 0;  // after how many of its steps a rank reports scores
   // Told before the last of its ranks asks for its first batch, whenever the job is let in.
   std::vector<engine::Score> scores_first;
   std::vector<SampleRange> sources = {};  // mixed

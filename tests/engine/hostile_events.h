@@ -317,8 +317,8 @@ class HostileEvents : private HostileValues {
     engine::SamplesDescribed event{id<JobId>(kJobs), small(noise() ? 600 : 4), samples(20), {}, {}};
     const auto labels = arena_.make<std::uint32_t>(one_in(2) ? 0 : event.samples.size());
     for (std::uint32_t& one : labels) one = one_in(4) ? engine::kNoClass : small(5);
-    const auto values =
-        arena_.make<float>(noise() ? random_.below(9) : event.samples.size() * event.features);
+    const auto values = arena_.make<float>(
+        noise() ? random_.below(9) : event.samples.size() * std::min(event.features, 600U));
     for (float& one : values) one = one_in(50) ? INFINITY : static_cast<float>(small(9));
     event.labels = labels;
     event.values = values;

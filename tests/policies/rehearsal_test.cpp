@@ -90,7 +90,8 @@ std::map<std::uint32_t, std::size_t> by_class(const engine::Buffer& buffer) {
 
 TEST_CASE("a reservoir is a uniform choice of what was had, however often it came") {
   // 100 samples: chi-square with 99 degrees of freedom is below 1.90 of them but once in 10^6.
-  for (const std::uint64_t passes : {1, 3}) CHECK(unevenness("reservoir", 100, 10, 3000, passes) < 1.9);
+  for (const std::uint64_t passes : {1, 3})
+    CHECK(unevenness("reservoir", 100, 10, 3000, passes) < 1.9);
   CHECK(unevenness("newest", 100, 10, 3000) > 100);
   CHECK(unevenness("random-replacement:part=1", 100, 10, 3000) > 3);
 }
@@ -98,7 +99,8 @@ TEST_CASE("a reservoir is a uniform choice of what was had, however often it cam
 TEST_CASE("a reservoir does not depend on the order in which samples come") {
   const engine::Catalogue catalogue = catalogue_of(500);
   for (std::uint64_t number = 1; number < 20; ++number) {
-    Shown forwards(catalogue, number, 30, "reservoir"), backwards(catalogue, number, 30, "reservoir");
+    Shown forwards(catalogue, number, 30, "reservoir"),
+        backwards(catalogue, number, 30, "reservoir");
     forwards.show(0, 500);
     for (std::uint64_t i = 500; i-- > 0;) backwards.show(i, 1);
     CHECK(forwards.ids() == backwards.ids());

@@ -78,10 +78,10 @@ TEST_CASE("a buffer of more than one event holds, and items of several samples a
 
 namespace {
 
-// Five classes, one after the other: each is nearly all of the mixture for 400 samples, which is two
-// passes of it.
+// Five classes, one after the other: each is nearly all of the mixture for 400 samples, which is
+// two passes of it.
 output::BufferResult filled_by(const std::string& policy, int nodes = 1) {
-  const output::RunResult run = witnessed(fmt::format(
+  const output::RunResult run = simulate_text(fmt::format(
       "cluster: {{nodes: [{{name: n, count: {0}, gpus: 1, cores: 2, memory: 1gb}}], store: {{}}}}\n"
       "datasets: [{{name: data, samples: 1000, bytes: 1000}}]\n"
       "pipelines: [{{name: train, steps: []}}]\n"
@@ -89,6 +89,7 @@ output::BufferResult filled_by(const std::string& policy, int nodes = 1) {
       "        mixture: {{sources: 5, skew: 16, draws: 200, change_every: 500}},\n"
       "        rehearsal: {{samples: {2}, exemplars: 50, policy: {3}}}}}]\n",
       nodes, 20 / nodes, 4 / nodes, policy));
+  CHECK(run.jobs[0].state == "done");
   CHECK(run.jobs[0].rehearsed > 0);
   return run.jobs[0].buffer;
 }

@@ -1,5 +1,5 @@
-// What rehearsal costs: a draw from a buffer, and the decision whether a sample comes in. The second
-// argument of draws is 1 where exemplars have weights.
+// What rehearsal costs: a draw from a buffer, and the decision whether a sample comes in. The
+// second argument of draws is 1 where exemplars have weights.
 #include <benchmark/benchmark.h>
 
 #include <string>
@@ -67,9 +67,8 @@ const bool kRegistered = [] {
   for (const engine::PolicyEntry* entry :
        policies::policy_list().of_kind(engine::PolicyKind::rehearsal)) {
     const std::string name(entry->name);
-    benchmark::RegisterBenchmark(
-        ("BM_RehearsalShow/" + name).c_str(),
-        [name](benchmark::State& state) { BM_RehearsalShow(state, name); })
+    benchmark::RegisterBenchmark(("BM_RehearsalShow/" + name).c_str(),
+                                 [name](benchmark::State& state) { BM_RehearsalShow(state, name); })
         ->Arg(2000)
         ->Arg(65536);
   }

@@ -46,9 +46,7 @@ class Warming final : public JobCommands {
                std::uint32_t slot_samples) override;
   void epoch_ended(const engine::EpochEnded& command) override;
   void mixture_set(const engine::MixtureSet& command) override { jobs_.mixture_set(command); }
-  void exemplars_set(const engine::ExemplarsSet& command) override {
-    jobs_.exemplars_set(command);
-  }
+  void exemplars_set(const engine::ExemplarsSet& command) override { jobs_.exemplars_set(command); }
   void slab_gone(std::uint64_t slab) override { jobs_.slab_gone(slab); }
 
  private:

@@ -98,10 +98,9 @@ bool RankAnswers::take_described(const RankEnd& end) {
                                        [&](SampleId sample) { return sample.value < samples; });
   if (job.request.order_options.buffer_exemplars == 0 || !are_samples) return false;
   if (job.running)
-    inbox_.add(engine::SamplesDescribed{job.id, described.features,
-                                        inbox_.keep(std::move(described.samples)),
-                                        inbox_.keep(std::move(described.labels)),
-                                        inbox_.keep(std::move(described.values))});
+    inbox_.add(engine::SamplesDescribed{
+        job.id, described.features, inbox_.keep(std::move(described.samples)),
+        inbox_.keep(std::move(described.labels)), inbox_.keep(std::move(described.values))});
   return true;
 }
 

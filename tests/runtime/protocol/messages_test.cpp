@@ -293,7 +293,9 @@ TEST_CASE("records: what a network makes of samples") {
     CHECK_FALSE(protocol::read_job_record(std::span(bytes).first(size), out, problem));
   // As many samples as a record has room for, with the most features.
   const std::size_t most = protocol::described_in_record(engine::kFeaturesMost);
-  described = {engine::kFeaturesMost, std::vector<SampleId>(most, SampleId(1)), {},
+  described = {engine::kFeaturesMost,
+               std::vector<SampleId>(most, SampleId(1)),
+               {},
                std::vector<float>(most * engine::kFeaturesMost)};
   protocol::write_described(described, bytes);
   CHECK(bytes.size() <= protocol::kRecordMost);
@@ -308,9 +310,9 @@ TEST_CASE("records: a buffer that the service fills, in parts, by ascending key"
     weights.push_back(i % 2 == 0 ? UINT32_MAX : static_cast<std::uint32_t>(i));
   }
   for (const bool weighted : {false, true}) {
-    const auto records = protocol::buffer_records(
-        samples, weighted ? std::span<const std::uint32_t>(weights)
-                          : std::span<const std::uint32_t>());
+    const auto records =
+        protocol::buffer_records(samples, weighted ? std::span<const std::uint32_t>(weights)
+                                                   : std::span<const std::uint32_t>());
     std::map<SampleId, std::uint32_t> read;
     protocol::ServiceMessage out;
     std::string problem;
@@ -326,8 +328,8 @@ TEST_CASE("records: a buffer that the service fills, in parts, by ascending key"
       for (std::size_t i = 0; i < out.exemplars.size(); ++i)
         read[out.exemplars[i]] = weighted ? out.weights[i] : 0;
       CHECK(std::is_sorted(out.exemplars.begin(), out.exemplars.end()));
-      CHECK_FALSE(protocol::read_service_record(std::span(record).first(record.size() - 1), out,
-                                                problem));
+      CHECK_FALSE(
+          protocol::read_service_record(std::span(record).first(record.size() - 1), out, problem));
     }
     CHECK(first == 3000);
     for (std::size_t i = 0; i < samples.size(); ++i)
