@@ -182,7 +182,7 @@ std::optional<Buffers::Objection> Buffers::objection(const JobJoined& event, Dig
   }
   std::vector<BufferName> leave;
   if (has_room(event.buffer_exemplars, leave)) return std::nullopt;
-  return Objection{Refusal::no_room, event.buffer_exemplars, 0};
+  return Objection{Refusal::other_buffer, event.buffer_exemplars, 0};
 }
 
 Buffer& Buffers::join(const JobJoined& event, const Catalogue& catalogue,

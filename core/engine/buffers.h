@@ -101,7 +101,7 @@ class Buffers {
   // REQUIRES: there is no objection
   Buffer& join(const JobJoined& event, const Catalogue& catalogue, std::vector<BufferName>& gone);
   void leave(Buffer& buffer) { --buffer.jobs; }
-  // False: there can be no such buffer, and what came of it before is gone.
+  // False: there can be no such buffer, and what came of it before is gone; or jobs have it.
   bool promised(const BufferPromised& event);
 
   std::uint64_t refused() const;  // answers of policies

@@ -313,8 +313,8 @@ enum class Refusal : std::uint8_t {
   // Node-local or of runs, but not relaxed; of runs of a dataset without bundles; rehearsal of a
   // weighted order or of a list.
   wrong_order,
-  // A buffer of that name has `available` exemplars at most, and the job asks for `needed`; or, if
-  // these are equal, it has another policy.
+  // A buffer of that name has room for `available` exemplars, not `needed`; if these are equal, it
+  // has another policy; if `available` is 0, there is no room for it beside those of other jobs.
   other_buffer,
 };
 constexpr std::string_view name_of(Refusal why) {

@@ -214,7 +214,9 @@ void Engine::Parts::on(const BufferPromised& event) {
   const BufferName name{event.buffer, event.version};
   if (!s.buffers.promised(event)) {
     s.protocol_error();
-    return s.promise_buffer_gone(name);
+    // One that jobs have stays as it is.
+    if (s.buffers.all().count(name) == 0) s.promise_buffer_gone(name);
+    return;
   }
   s.promise_buffer(s.buffers.all().at(name), event.exemplars.size());
 }

@@ -143,6 +143,11 @@ std::string refusal_text(const engine::Refuse& command) {
       if (command.needed == command.available)
         return "its buffer was made by a job with another policy; ask for that one, or give the "
                "buffer another name";
+      if (command.available == 0)
+        return fmt::format(
+            "there is no room for a buffer of {} exemplars beside those that other jobs have; ask "
+            "for fewer",
+            command.needed);
       return fmt::format(
           "its buffer was made by a job that asked for {} exemplars, and this one asks for {}; ask "
           "for as many, or give the buffer another name",
