@@ -130,7 +130,7 @@ bool Buffer::is_of(const Catalogue& catalogue) const {
 }
 
 bool Buffer::restore(std::uint64_t shown, std::span<const Exemplar> exemplars) {
-  if (exemplars.size() > exemplars_most_ - exemplars_.size()) return false;
+  if (shown < shown_ || exemplars.size() > exemplars_most_ - exemplars_.size()) return false;
   for (const Exemplar& one : exemplars) {
     if (one.since >= shown || !std::isfinite(one.score) || index_of_.count(one.sample.value) > 0)
       return false;
