@@ -20,11 +20,11 @@ constexpr std::string_view name_in(const std::string_view (&names)[count], declt
   return at < count ? names[at] : "?";
 }
 
-inline constexpr std::string_view kOrderNames[] = {"strict",   "sequential", "relaxed",
-                                                   "weighted", "listed",     "mixed"};
+inline constexpr std::string_view kOrderNames[] = {"strict", "sequential", "relaxed", "weighted",
+                                                   "listed", "mixed",      "live"};
 
 constexpr std::string_view name_of(Order order) {
-  return name_in<Order::mixed>(kOrderNames, order);
+  return name_in<Order::live>(kOrderNames, order);
 }
 
 // None: there is no such order.

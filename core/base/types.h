@@ -74,11 +74,12 @@ struct Place {
 };
 
 // strict: the sequence depends on dataset version, seed and epoch alone. sequential: strict with
-// the identity as its permutation. listed: the caller names the samples.
-enum class Order : std::uint8_t { strict, sequential, relaxed, weighted, listed, mixed };
+// the identity as its permutation. listed: the caller names the samples. live: records of a source
+// that grows, as they come.
+enum class Order : std::uint8_t { strict, sequential, relaxed, weighted, listed, mixed, live };
 // Whether epochs are draws, in which a sample may come more than once, or not at all.
 constexpr bool is_drawn(Order order) {
-  return order == Order::weighted || order == Order::mixed;
+  return order == Order::weighted || order == Order::mixed || order == Order::live;
 }
 
 // The first 8 bytes, little-endian, of a content hash: names a dataset version or a pipeline.

@@ -285,9 +285,15 @@ void Assembly::send_delivery(const Job& job, BatchIndex index) {
     command.samples = *batch.drawn;
     s_.lent.push_back(batch.drawn);
   }
-  auto slices = s_.arena.make<order::Slice>(batch.pieces.size());
-  for (std::size_t i = 0; i < slices.size(); ++i) slices[i] = batch.pieces[i].slice;
-  command.slices = slices;
+  slices_.clear();
+  for (const Piece& piece : batch.pieces) {
+    if (job.live) {
+      job.live->split(piece.index, piece.slice, slices_);
+    } else {
+      slices_.push_back(piece.slice);
+    }
+  }
+  command.slices = s_.arena.copy(slices_);
   command.repeats = repeats(job, batch);
   if (job.order == Order::listed) {
     command.place = {batch.node, Tier::dram, 0};

@@ -44,7 +44,8 @@ class Assembly {
   EngineState& s_;
   IndexedPool<Batch, BatchIndex>& batches_;
   Grants& grants_;
-  std::vector<order::Draw> draws_;  // scratch
+  std::vector<order::Draw> draws_;    // scratch
+  std::vector<order::Slice> slices_;  // scratch
 };
 
 }  // namespace batchflow::engine

@@ -55,9 +55,11 @@ inline bool is_to_move(const EngineState& s, const Job& job) {
   return has_lanes && !job.stays && s.streams[job.stream].alone == s.config.share_streams;
 }
 
-// N, or how many draws an epoch of the job has. `position`: where it begins, if that is known.
+// N, or how many draws an epoch of the job has; of a live one, no fewer than it has. `position`:
+// where it begins, if that is known.
 inline std::uint64_t epoch_samples_of(const JobJoined& event, const Catalogue& catalogue,
                                       const order::Position* position) {
+  if (event.order == Order::live) return order::kLiveBlocksMost;
   const std::uint64_t draws = event.order == Order::mixed && position ? position->fields().draws
                               : event.order == Order::weighted        ? event.draws
                                                                       : 0;

@@ -89,7 +89,8 @@ void Commits::commit(Job& job) {
     EpochRun& run = grants_.run_of(job, step);
     const order::IndexRange indices = run.plan.plain.step(step - run.first_step);
     slices_.clear();
-    const auto keep = [&](std::uint64_t /*at*/, const Grant& /*grant*/, const order::Slice& slice) {
+    const auto keep = [&](std::uint64_t at, const Grant& /*grant*/, const order::Slice& slice) {
+      if (job.live) return job.live->split(at, slice, slices_);
       slices_.push_back(slice);
     };
     run.plain.for_each_slice(indices, keep);
@@ -99,6 +100,9 @@ void Commits::commit(Job& job) {
     show(job, run, indices);
     s_.promise_committed(job, step, run.epoch, slices_, indices_, kept_);
     run.acknowledged += indices.count();
+    for (const order::Slice& slice : slices_) {
+      if (job.live && slice.rehearsed) run.acknowledged -= slice.to - slice.from;
+    }
     ++job.committed_step;
     end_epochs(job);
   }

@@ -86,6 +86,10 @@ struct JobJoined {
   std::uint64_t buffer = 0;
   std::uint32_t buffer_exemplars = 0;
   std::string_view buffer_policy;
+  // live: how long a step waits for records before those that the job has had fill it
+  Duration fills_after{};
+  std::uint64_t fills_from = 0;   // live: of the last so many records that it has had
+  bool fills_cut = false;         // live: fills only stand for what is missing, a rank has a record
   Digest pipeline_hash = 0;       // what the job has trained with so far; 0: anything
   std::span<const NodeId> ranks;  // the node of each
   // Where to start; null: at the beginning. A mixture has one always.
@@ -275,15 +279,26 @@ struct MixtureChanged {
   std::span<const std::uint64_t> parts;
 };
 
+// A source that grows has the records [first, end): those before are gone, and no others will come
+// between. Records stay in its log as long as that has room.
+struct SourceGrew {
+  DatasetId dataset;
+  std::uint64_t first = 0;
+  std::uint64_t end = 0;
+  Bytes kept = 0;       // by the log
+  Bytes kept_most = 0;  // that it may keep
+  bool ended = false;   // no more will come
+};
+
 // Nodes of two versions send one another events and commands by their numbers here: what is new
 // comes last.
-using Event =
-    std::variant<CatalogueKnown, PipelineKnown, JobJoined, JobLeft, RankLost, JobResized,
-                 BatchWanted, SamplesWanted, BatchConsumed, SlotReleased, ScoresReported,
-                 ExemplarsReported, ReadDone, PreparationDone, TransferDone, DeliveryDone,
-                 NodeJoined, NodeQuiesced, NodeLost, WorkerJoined, WorkerQuiesced, WorkerLost,
-                 CapacityChanged, DecodedMeasured, DatasetKept, PolicyChanged, ConfigurationChanged,
-                 TimerFired, SamplesKept, MixtureChanged, SamplesDescribed, BufferPromised>;
+using Event = std::variant<CatalogueKnown, PipelineKnown, JobJoined, JobLeft, RankLost, JobResized,
+                           BatchWanted, SamplesWanted, BatchConsumed, SlotReleased, ScoresReported,
+                           ExemplarsReported, ReadDone, PreparationDone, TransferDone, DeliveryDone,
+                           NodeJoined, NodeQuiesced, NodeLost, WorkerJoined, WorkerQuiesced,
+                           WorkerLost, CapacityChanged, DecodedMeasured, DatasetKept, PolicyChanged,
+                           ConfigurationChanged, TimerFired, SamplesKept, MixtureChanged,
+                           SamplesDescribed, BufferPromised, SourceGrew>;
 
 // ---------------------------------------------------------------------------------- commands ----
 
@@ -311,7 +326,8 @@ enum class Refusal : std::uint8_t {
                // prepare for the job for as long as a rank is waited for
   nothing_to_draw,  // a weighted order in which all weights are zero
   // Node-local or of runs, but not relaxed; of runs of a dataset without bundles; rehearsal of a
-  // weighted order or of a list.
+  // weighted order or of a list; live of a dataset that does not grow, or another order of one that
+  // does.
   wrong_order,
   // A buffer of that name has room for `available` exemplars, not `needed`; if these are equal, it
   // has another policy; if `available` is 0, there is no room for it beside those of other jobs.
@@ -395,8 +411,8 @@ struct Transfer {
 };
 
 // Hand a batch to a rank. These commands come in the order of the rank's steps. In place: `slot` is
-// the block's slot, and the batch is samples [from, to) of the only slice. Otherwise `slot` holds
-// the gathered batch.
+// the block's slot, and the batch is samples [from, to) of the only slice; of a live order, of up
+// to two that are adjacent. Otherwise `slot` holds the gathered batch.
 struct Deliver {
   Request request;
   JobId job;
@@ -479,8 +495,17 @@ struct ExemplarsSet {
   std::span<const std::uint32_t> weights;  // empty: all are drawn alike
 };
 
+// How a source is to go on. It changes with what its log keeps and with what its jobs have had.
+struct SourcePaced {
+  DatasetId dataset;
+  std::uint64_t needed_from = 0;  // no job needs records before this one
+  bool waits = false;             // producers that can wait do
+  // Of records whose producers cannot wait, this part of 2^32 is taken. Which, their keys say.
+  std::uint64_t taken_part = 0;
+};
+
 using Command =
     std::variant<Admit, Refuse, Read, Prepare, Transfer, Deliver, Drop, Cancel, Release, EpochEnded,
-                 SetWorkers, SetTimer, LetGo, Adopt, MixtureSet, ExemplarsSet>;
+                 SetWorkers, SetTimer, LetGo, Adopt, MixtureSet, ExemplarsSet, SourcePaced>;
 
 }  // namespace batchflow::engine

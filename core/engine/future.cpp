@@ -160,6 +160,11 @@ double Future::in_sequence(const Reader& reader, SampleId sample) {
 // Draws by weight are independent of the past: so many are expected until one is of the sample. Of
 // a mixture it is the time that a pass of the sample's source takes.
 double Future::until_drawn(const Reader& reader, SampleId sample) const {
+  if (const order::LiveEpoch* live = reader.job->live) {
+    // Records come in turn. Of those that were had, few come again.
+    return sample.value >= live->next() ? static_cast<double>(sample.value - live->next())
+                                        : kNotAgain;
+  }
   if (reader.job->mixed) {
     const double draws = reader.job->mixed->draws_a_pass(sample);
     return draws > 0 ? draws : kNotAgain;

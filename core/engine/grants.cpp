@@ -4,6 +4,7 @@
 
 #include "core/base/check.h"
 #include "core/base/random.h"
+#include "core/base/saturating.h"
 #include "core/engine/books.h"
 #include "core/order/generation_numbers.h"
 
@@ -28,6 +29,8 @@ void Grants::begin(Job& job) {
       if (lanes.epoch_done()) ++job.lanes_epoch;  // the member begins the next one at once
       job.member = stream.lanes->add_relaxed(job.index.value, lanes);
     }
+  } else if (job.order == Order::live) {
+    return begin_live(job);
   } else {
     return begin_in_sequence(job);
   }
@@ -64,6 +67,82 @@ void Grants::begin_in_sequence(Job& job) {
   open_run(job, position.epoch() - (undrawn ? 1 : 0), undrawn ? job.draws : position.consumed());
   job.runs.back().ended = undrawn;
   job.lanes_epoch = job.runs.back().epoch + (over ? 1 : 0);
+}
+
+// ------------------------------------------------------------------------------------ live ----
+
+// Its indices count from where it begins, so no position names them.
+void Grants::begin_live(Job& job) {
+  Stream& stream = s_.streams[job.stream];
+  const order::Position::Fields& at = job.committed.fields();
+  auto epoch = std::make_unique<order::LiveEpoch>(
+      order::KeyRoot{at.dataset_version, at.seed}, hash(job.id.value, ++s_.serials),
+      job.committed.next_record(), at.rehearsed, static_cast<std::uint32_t>(job.ranks.size()),
+      job.batch_samples, job.fills_from);
+  job.live = epoch.get();
+  job.drawn = std::move(epoch);
+  job.short_since = kNever;
+  const std::uint32_t block = order::live_block_samples(job.batch_samples, stream.block_samples);
+  constexpr auto kLaneBlocks =
+      static_cast<std::uint32_t>(order::kLiveBlocksMost / order::kLanesMost);
+  const order::LaneSizes sizes{order::kLiveBlocksMost * block, block, kLaneBlocks};
+  stream.lanes->set_sizes(sizes);
+  job.member = stream.lanes->add_strict(job.index.value, job.live->generation(), 0);
+  job.lanes_epoch = at.epoch;
+  job.draws = sizes.samples;
+  open_run(job, at.epoch, 0);
+  job.runs.back().acknowledged = at.consumed;
+}
+
+bool Grants::is_decided(const Job& job, order::BlockRef block) const {
+  if (!job.live) return true;
+  const order::Lanes& lanes = *s_.streams[job.stream].lanes;
+  const order::BlockName name = lanes.name(block);
+  const order::LaneSizes& sizes = lanes.sizes(block);
+  return job.live->has((sizes.first_block_of(name.lane) + name.block) * sizes.block_samples);
+}
+
+// Whether it is known what the step has.
+bool Grants::decide(Job& job, std::uint64_t step) {
+  EpochRun& run = job.runs.back();
+  while (step - run.first_step >= job.live->steps()) {
+    if (job.live->has_ended() || !decide_next(job, run)) return false;
+  }
+  return step < run.first_step + run.steps;
+}
+
+// A step has the next records as soon as there are enough for all ranks. Where they do not come,
+// and the job has used up all that it had, it is filled after a while.
+bool Grants::decide_next(Job& job, EpochRun& run) {
+  order::LiveEpoch& live = *job.live;
+  const GrowingSource& source = *s_.datasets[job.dataset].source;
+  const std::uint64_t whole = live.step_samples();
+  const std::uint64_t there = source.end - live.next();
+  if (there < whole && source.ended) return end_live(live, run, there);
+  if (there < whole) {
+    if (run.first_step + live.steps() != job.committed_step) return false;
+    job.short_since = std::min(job.short_since, s_.now);
+    const std::uint64_t least = job.fills_cut ? job.ranks.size() : 0;
+    if (there < least || !live.can_fill(source.first)) return false;
+    const Instant due = after(job.short_since, job.fills_after);
+    if (s_.now < due) {
+      s_.ask_again(due, job.fills_at, {AlarmKind::look_at_job, job.index.value, job.serial});
+      return false;
+    }
+  }
+  live.decide(std::min(there, whole), source.first);
+  job.short_since = kNever;
+  const std::uint64_t left = source.end - live.next();
+  if (source.ended && (left == 0 || (job.drop_last && left < whole))) end_live(live, run, left);
+  return true;
+}
+
+// Now it is known how many steps there are.
+bool Grants::end_live(order::LiveEpoch& live, EpochRun& run, std::uint64_t records) {
+  live.end(records);
+  run.plan.plain.samples = live.end_index();
+  run.steps = run.plan.steps();
+  return true;
 }
 
 void Grants::resume(Job& job, const order::Position::PartBlock& part, order::LanePosition& lanes) {
@@ -218,7 +297,7 @@ bool Grants::has_step(Job& job, std::uint64_t step) {
   while (step >= job.runs.back().first_step + job.runs.back().steps) {
     if (!open_next_run(job)) return false;
   }
-  return true;
+  return !job.live || decide(job, step);
 }
 
 EpochRun& Grants::run_of(Job& job, std::uint64_t step) {
@@ -400,6 +479,7 @@ void Grants::forget_committed(Job& job) {
       const std::uint32_t block = s_.streams[job.stream].block_samples;
       job.mixed->forget(job.committed.consumed() / block * block);
     }
+    if (job.live) job.live->forget(done * job.live->step_samples());
     if (!all || job.runs.size() == 1) return;
     for (Sequence* one : run.sequences())
       std::for_each(one->grants.begin(), one->grants.end(), drop);

@@ -26,6 +26,10 @@ class Grants {
   void draw(Job& job, std::uint32_t epoch);
   // Makes the draws of a mixture, from where the job is.
   void draw_mixture(Job& job);
+  // The source of a live job has ended, and all that it had is decided.
+  static bool is_at_end(const Job& job) { return job.live && job.live->has_ended(); }
+  // Whether the block has samples that are known by now.
+  bool is_decided(const Job& job, order::BlockRef block) const;
   // The job has begun after the last of its epochs, or has yet to begin: it gets nothing.
   bool gets_nothing(const Job& job) const;
   // Whether the job has a step of that number. False after its last epoch. False, too, before all
@@ -62,6 +66,10 @@ class Grants {
   static bool has_committed_all(const Job& job);
   bool freeze(Job& job);
   bool may_open_next(const Job& job) const;
+  void begin_live(Job& job);
+  bool decide(Job& job, std::uint64_t step);
+  bool decide_next(Job& job, EpochRun& run);
+  static bool end_live(order::LiveEpoch& live, EpochRun& run, std::uint64_t records);
   // For the next index that is not granted: the node that it belongs to (none, if all nodes have
   // one sequence), and where that node's indices end.
   struct Turn {

@@ -25,6 +25,7 @@
 #include "core/order/chosen.h"
 #include "core/order/drawn_epoch.h"
 #include "core/order/lanes.h"
+#include "core/order/live_epoch.h"
 #include "core/order/mixed_epoch.h"
 #include "core/order/order.h"
 #include "core/order/position.h"
@@ -54,7 +55,18 @@ struct StreamNode {
   Handle current;   // the block charged as current, if any
 };
 
-// Datasets makes it; Suspects adds to `corrupt`, and Streams keeps `streams`.
+// What a dataset that grows has, as SourceGrew says, and how it was told to go on.
+struct GrowingSource {
+  std::uint64_t first = 0;
+  std::uint64_t end = 0;
+  Bytes kept = 0;
+  Bytes kept_most = 0;
+  bool ended = false;
+  SourcePaced paced;
+};
+
+// Datasets makes it; GrowingSources sets `source`, Suspects adds to `corrupt`, and Streams keeps
+// `streams`.
 struct Dataset {
   DatasetId id;
   const Catalogue* catalogue = nullptr;
@@ -62,6 +74,7 @@ struct Dataset {
   std::map<std::uint32_t, std::vector<SampleId>> corrupt;
   std::vector<StreamId> streams;  // that use it
   bool kept_always = false;
+  std::optional<GrowingSource> source;  // it grows
 
   const std::vector<SampleId>& corrupt_by(PipelineId pipeline) const {
     static const std::vector<SampleId> kNothing;
@@ -82,7 +95,7 @@ struct Stream {
   DatasetIndex dataset = DatasetIndex::none();
   const PipelineInfo* pipeline = nullptr;
   PipelineId pipeline_id;
-  // Relaxed stands for strict too; or sequential, weighted, mixed.
+  // Relaxed stands for strict too; or sequential, weighted, mixed, live.
   Order family = Order::relaxed;
   std::uint64_t seed = 0;
   bool alone = false;          // it is for one job
@@ -240,6 +253,9 @@ struct Job {
   bool node_local = false;      // each node has a sequence of its own: relaxed
   std::uint32_t rehearsed = 0;  // m
   Buffer* buffer = nullptr;     // that the engine fills for it; null: none
+  Duration fills_after{};       // live, as JobJoined has them
+  std::uint64_t fills_from = 0;
+  bool fills_cut = false;
 
   // Membership: how it is served. A join begins as `joining`, a resize as `resizing`, from any
   // state but `refused`. A lost rank makes the job `degraded` until it is resized. Only a running
@@ -304,6 +320,9 @@ struct Job {
   std::vector<Grant> resumed;                // rests of partly used blocks, taken first
   std::unique_ptr<order::DrawnEpoch> drawn;  // drawn orders: the running epoch
   order::MixedEpoch* mixed = nullptr;        // mixed orders: the same
+  order::LiveEpoch* live = nullptr;          // live orders: the same
+  Instant short_since = kNever;  // live: since when its ranks wait for records that have not come
+  Instant fills_at{};            // live: when it is looked at again, if that is to come
   std::deque<order::ChosenEpoch> chosen_epochs;  // if samples are chosen; oldest first
   Instant asks_again{};  // when the selection policy is asked again, if that is to come
 

@@ -48,6 +48,8 @@ std::optional<Refusal> Membership::objection(const JobJoined& event) const {
       (event.runs && !catalogue.has_bundles()) || (event.rehearsed > 0 && cannot_rehearse)) {
     return Refusal::wrong_order;
   }
+  if ((event.order == Order::live) != s_.datasets[dataset].source.has_value())
+    return Refusal::wrong_order;
   const std::uint64_t samples = catalogue.samples();
   const std::uint64_t step = std::uint64_t{event.batch_samples} * event.ranks.size();
   if (event.order == Order::weighted &&
@@ -81,6 +83,8 @@ void Membership::joined(const JobJoined& event) {
   const std::uint64_t samples = dataset.catalogue->samples();
   order::Position position(event.order, version, samples, seed);
   if (chosen) position = order::Position::chosen(version, samples, seed);
+  if (dataset.source)
+    position = order::Position::live(version, samples, seed, dataset.source->first);
   if (event.position) {
     if (!event.position->mismatch(version, samples, seed).empty() ||
         event.position->order() != event.order || !leaves_room(*event.position)) {
@@ -91,6 +95,12 @@ void Membership::joined(const JobJoined& event) {
                          by_version ? version : seed);
     }
     position = *event.position;
+    // What comes next may be gone. It cannot be a record that never was.
+    const std::uint64_t next = position.next_record();
+    if (dataset.source && (next < dataset.source->first || next > dataset.source->end))
+      return refuse_join(
+          event.job, Refusal::bad_position, next,
+          next < dataset.source->first ? dataset.source->first : dataset.source->end);
   }
   if (const auto objection = s_.buffers.objection(event, version)) {
     return refuse_join(event.job, objection->why, objection->needed, objection->available);
@@ -105,7 +115,8 @@ void Membership::joined(const JobJoined& event) {
   job.chosen = chosen;
   job.batch_samples = event.batch_samples;
   job.drop_last = event.drop_last;
-  job.epochs = event.epochs;
+  // The end of a source is the end of the only epoch.
+  job.epochs = event.order == Order::live ? 1 : event.epochs;
   job.steps = event.steps;
   job.member = order::MemberId::none();
   job.committed = position;
@@ -117,6 +128,9 @@ void Membership::joined(const JobJoined& event) {
   job.user = event.user;
   job.node_local = event.node_local;
   job.rehearsed = event.rehearsed;
+  job.fills_after = std::max(event.fills_after, Duration(0));
+  job.fills_from = event.fills_from;
+  job.fills_cut = event.fills_cut;
   for (const NodeId node : event.ranks) {
     job.ranks.emplace_back();
     job.ranks.back().node = node;

@@ -89,6 +89,8 @@ void Engine::Parts::look_at_jobs() {
     Job& job = s.jobs[index];
     job.to_look_at = false;
     assembly.pump(job);
+    // That a source has ended may turn out when all that it had is committed.
+    if (job.state == Job::State::running && Grants::is_at_end(job)) commits.end_epochs(job);
     dispatching.review(job);
   }
   s.jobs_to_look_at.clear();
@@ -180,6 +182,7 @@ void Engine::Parts::decide() {
   settle_weights();
   early_reads.go_on();
   node_ends.go_on();
+  growing.pace();
   std::vector<Resident> adopted;
   if (s.memory.eviction().adopt(kWorkAStep, adopted)) s.alarms.set(s.now, {});
   for (const Resident& one : adopted) {

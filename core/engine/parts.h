@@ -21,6 +21,7 @@
 #include "core/engine/explain.h"
 #include "core/engine/facts.h"
 #include "core/engine/grants.h"
+#include "core/engine/growing_sources.h"
 #include "core/engine/hand_over.h"
 #include "core/engine/item_shares.h"
 #include "core/engine/items.h"
@@ -55,6 +56,7 @@ struct Engine::Parts final : Reads::Listener {
         kept_before(s, item_shares),
         facts(s, item_shares),
         datasets(s, item_shares),
+        growing(s),
         charges(s),
         workers(s),
         suspects(s, reads, item_shares, items),
@@ -184,6 +186,7 @@ struct Engine::Parts final : Reads::Listener {
   void on(const SamplesKept& event) { kept_before.kept(event); }
   void on(const SamplesDescribed& event);
   void on(const BufferPromised& event);
+  void on(const SourceGrew& event) { growing.grew(event); }
 
   // ---- a step
   void handle_alarms();
@@ -212,6 +215,7 @@ struct Engine::Parts final : Reads::Listener {
   KeptBefore kept_before;
   Facts facts;
   Datasets datasets;
+  GrowingSources growing;
   Charges charges;
   Workers workers;
   Suspects suspects;

@@ -15,7 +15,7 @@ namespace batchflow::engine {
 constexpr std::uint64_t seed_group_of(const JobJoined& event, std::uint8_t bundle_shift,
                                       bool share_streams = true, bool chosen = false) {
   const bool any = event.order == Order::strict || event.order == Order::sequential ||
-                   event.order == Order::mixed;
+                   event.order == Order::mixed || event.order == Order::live;
   const bool own = event.order == Order::weighted && !share_streams;
   const std::uint64_t seed = event.has_shuffle_seed ? hash(1, event.shuffle_seed)
                              : any                  ? 0

@@ -46,9 +46,10 @@ void EngineState::ask_again(Instant wanted, Instant& at, Alarm alarm) {
 order::Lineage EngineState::lineage(const Block& block) const {
   const Stream& stream = streams[block.stream];
   order::Lineage lineage = this->lineage(stream, block.sizes, block.name);
-  // Order::weighted: its samples do not follow from its name. Nor do those of a mixture.
-  const bool is_mixed = stream.family == Order::mixed;
-  if (block.rehearsal || (!stream.names_samples() && !is_mixed)) lineage.order = Order::weighted;
+  // Order::weighted: its samples do not follow from its name. Nor do those of a mixture, or of a
+  // live order.
+  const bool is_named = stream.family == Order::mixed || stream.family == Order::live;
+  if (block.rehearsal || (!stream.names_samples() && !is_named)) lineage.order = Order::weighted;
   if (block.rehearsal) lineage.run_shift = 0;
   lineage.samples = block.samples;
   return lineage;

@@ -37,6 +37,7 @@ namespace batchflow::engine {
 
 class Assembly;
 class Datasets;
+class GrowingSources;
 class Delivery;
 class Listed;
 class Reads;
@@ -75,7 +76,7 @@ struct EngineState {
   std::uint64_t nodes_changed = 0;  // counts those that joined or were lost
   IndexMap<NodeId, NodeIndex> node_of;
   Owned<IndexedVector<Worker, WorkerIndex>, Workers> workers;
-  Owned<IndexedVector<Dataset, DatasetIndex>, Datasets, Streams, Suspects> datasets;
+  Owned<IndexedVector<Dataset, DatasetIndex>, Datasets, GrowingSources, Streams, Suspects> datasets;
   IndexMap<DatasetId, DatasetIndex> dataset_of;
   std::unordered_map<std::uint32_t, const PipelineInfo*> pipelines;
   IndexMap<JobId, JobIndex> job_of;

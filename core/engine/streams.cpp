@@ -36,7 +36,9 @@ StreamId Streams::stream_for(const JobJoined& event, const order::Position& posi
   // Weights that may change are those of one job.
   const order::Position::Fields& at = position.fields();
   const bool changes = at.mixing && at.mixing->may_change();
-  const bool alone = !s_.config.share_streams || family == Order::listed || chosen || changes;
+  // What a live job has had by now depends on when it asked.
+  const bool alone = !s_.config.share_streams || family == Order::listed || chosen || changes ||
+                     family == Order::live;
   // Jobs that draw from the same weights in different ways have nothing in common.
   const bool weighted = family == Order::weighted;
   std::uint64_t draws = weighted ? hash(event.draws, event.multinomial ? 1 : 0) : 0;
@@ -73,6 +75,7 @@ std::uint32_t Streams::block_samples(const JobJoined& event,
   const Catalogue& catalogue = *datasets_[s_.dataset_of.at(event.dataset)].catalogue;
   std::uint32_t block = order::block_samples_for(sample_bytes(event), s_.config.block_bytes,
                                                  catalogue.samples(), s_.config.blocks_least);
+  if (event.order == Order::live) return order::live_block_samples(event.batch_samples, block);
   const order::LanePosition& lanes = position.lanes();
   if (position.has_generation() && !lanes.at_epoch_start() && !lanes.epoch_done()) {
     block = std::max(block, lanes.sizes.block_samples);

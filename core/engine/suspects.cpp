@@ -89,13 +89,18 @@ std::optional<StreamFailure> Suspects::replace_corrupt(Making& making) {
 namespace {
 
 // The first good sample for a visit of a corrupt one. Of a mixture it is of the same source; but
-// exemplars may be of none.
+// exemplars may be of none. Of a source that grows it is one of the records that are there.
 template <class IsCorrupt>
 std::optional<SampleId> replacement(const EngineState& s, const Block& block, SampleId corrupt,
                                     std::uint32_t occurrence, IsCorrupt is_corrupt) {
   const Stream& stream = s.streams[block.stream];
   const Catalogue& catalogue = *s.datasets[stream.dataset].catalogue;
   const order::KeyRoot root{catalogue.version(), stream.seed};
+  if (stream.family == Order::live) {
+    const GrowingSource& source = *s.datasets[stream.dataset].source;
+    return order::replacement(root, 0, occurrence, corrupt,
+                              {SampleId(source.first), source.end - source.first}, is_corrupt);
+  }
   if (stream.family != Order::mixed || block.rehearsal)
     return order::replacement(root, block.name.generation, block.name.pass, corrupt,
                               {SampleId(0), catalogue.samples()}, is_corrupt);

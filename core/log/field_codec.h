@@ -26,7 +26,7 @@ constexpr std::int64_t unzigzag(std::uint64_t value) {
 }
 
 constexpr std::uint64_t last_value(Order) {
-  return static_cast<std::uint64_t>(Order::mixed);
+  return static_cast<std::uint64_t>(Order::live);
 }
 constexpr std::uint64_t last_value(Form) {
   return static_cast<std::uint64_t>(Form::prepared);

@@ -111,4 +111,9 @@ constexpr std::uint64_t documents_key(Digest documents_version, std::uint64_t pa
   return hash(11, documents_version, packing_seed);
 }
 
+// Which of the records that a live job has had fills in for one that has not come: its n-th fill.
+constexpr std::uint64_t fill_key(KeyRoot root, std::uint64_t fill) {
+  return hash(12, root.dataset_version, root.seed, fill);
+}
+
 }  // namespace batchflow::order

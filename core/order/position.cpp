@@ -131,6 +131,7 @@ bool is_in_sequence(const Position::Fields& fields) {
 }
 
 std::uint64_t consumed_most(const Position::Fields& fields) {
+  if (fields.order == Order::live) return fields.samples - fields.first;
   if (is_drawn(fields.order)) return fields.draws;
   if (fields.order == Order::listed) return UINT64_MAX;
   if (fields.order == Order::relaxed && fields.lanes.sizes.samples == 0 && !fields.chosen) return 0;
@@ -173,10 +174,13 @@ std::string fields_problem(const Position::Fields& fields) {
     return fmt::format("more than {} samples or draws", kSamplesMost);
   }
   if ((fields.order != Order::weighted && fields.weights != 0) ||
-      (!is_drawn(fields.order) && fields.draws != 0)) {
+      ((!is_drawn(fields.order) || fields.order == Order::live) && fields.draws != 0)) {
     return "weights in an order that has none";
   }
+  if (fields.first > (fields.order == Order::live ? fields.samples : 0))
+    return fmt::format("an epoch that begins with record {}", fields.first);
   if (std::string problem = mixing_problem(fields); !problem.empty()) return problem;
+  if (fields.order == Order::live && fields.buffer != 0) return "a buffer in a live order";
   const bool rehearses = fields.buffer != 0 || fields.rehearsed != 0;
   if (rehearses && !has_rehearsal(fields.order)) return "rehearsal in an order that has none";
   if (fields.rehearsed > kSamplesMost) {
@@ -288,6 +292,14 @@ Position Position::mixed(Mixing mixing, Digest dataset_version, std::uint64_t sa
   return position;
 }
 
+Position Position::live(Digest dataset_version, std::uint64_t samples, std::uint64_t seed,
+                        std::uint64_t first) {
+  BF_CHECK(first <= samples);
+  Position position(Order::live, dataset_version, samples, seed);
+  position.fields_.first = first;
+  return position;
+}
+
 std::optional<Position> Position::from(Fields fields, std::string& problem) {
   problem = fields_problem(fields);
   if (!problem.empty()) return std::nullopt;
@@ -297,6 +309,7 @@ std::optional<Position> Position::from(Fields fields, std::string& problem) {
 }
 
 std::uint64_t Position::epoch_samples() const {
+  if (fields_.order == Order::live) return fields_.samples - fields_.first;
   return is_drawn(fields_.order) ? fields_.draws : fields_.samples;
 }
 
@@ -366,7 +379,8 @@ std::string Position::apply_one(const Slice& slice) {
 }
 
 std::string Position::apply_rehearsed(const Slice& slice) {
-  if (fields_.buffer == 0) return "a rehearsed slice, and no buffer";
+  if (fields_.buffer == 0 && fields_.order != Order::live)
+    return "a rehearsed slice, and no buffer";
   const std::uint32_t count = slice.to - slice.from;
   if (count > kSamplesMost - fields_.rehearsed) return "more is rehearsed than can be";
   fields_.rehearsed += count;
@@ -444,6 +458,7 @@ void Position::use(const Slice& slice) {
 
 void Position::finish_epoch() {
   ++fields_.epoch;
+  if (fields_.order == Order::live) fields_.first += fields_.consumed;
   fields_.consumed = 0;
   fields_.lanes.had = Bitmap(fields_.lanes.had.size());
   fields_.lanes.open.clear();
@@ -456,7 +471,7 @@ void Position::finish_epoch() {
 }
 
 bool Position::rehearse(Digest buffer) {
-  if (buffer != 0 && !has_rehearsal(fields_.order)) return false;
+  if (buffer != 0 && (!has_rehearsal(fields_.order) || fields_.order == Order::live)) return false;
   fields_.buffer = buffer;
   return true;
 }

@@ -11,6 +11,9 @@
 // the epoch's permutation the job has had all indices up to the last one that it had, but for those
 // that were left out.
 //
+// Of a live order it has the record that the epoch began with. The job has had so many behind it,
+// and what filled its steps counts as rehearsed (core/order/live_epoch.h).
+//
 // Of a mixture it has all that its draws follow from (core/order/mixing.h).
 //
 // It has two forms: compact bytes for the promise log (position_bytes.cpp), and JSON for a
@@ -69,6 +72,7 @@ class Position {
     Digest buffer = 0;             // what the last step rehearsed from; 0: nothing
     std::uint64_t rehearsed = 0;   // draws that the epoch has had, from any buffer
     std::optional<Mixing> mixing;  // mixed
+    std::uint64_t first = 0;       // live: the record that the epoch begins with
   };
 
   Position() = default;
@@ -81,6 +85,10 @@ class Position {
   // Of a mixture, in epochs of so many draws. REQUIRES: 0 < draws <= kSamplesMost
   static Position mixed(Mixing mixing, Digest dataset_version, std::uint64_t samples,
                         std::uint64_t seed, std::uint64_t draws);
+  // Of a source that grows to at most `samples` records, from record `first` on.
+  // REQUIRES: first <= samples <= kSamplesMost
+  static Position live(Digest dataset_version, std::uint64_t samples, std::uint64_t seed,
+                       std::uint64_t first);
   // Empty, with the reason in `problem`, when no job can be at this position.
   static std::optional<Position> from(Fields fields, std::string& problem);
 
@@ -88,7 +96,9 @@ class Position {
   Order order() const { return fields_.order; }
   std::uint32_t epoch() const { return fields_.epoch; }
   std::uint64_t consumed() const { return fields_.consumed; }
-  // Samples, or draws, in the whole epoch.
+  // Live: the record that comes next.
+  std::uint64_t next_record() const { return fields_.first + fields_.consumed; }
+  // Samples, or draws, in the whole epoch; of a live one, as many as there can be.
   std::uint64_t epoch_samples() const;
   bool has_generation() const { return fields_.lanes.sizes.samples != 0; }
   const LanePosition& lanes() const { return fields_.lanes; }

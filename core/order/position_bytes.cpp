@@ -11,14 +11,17 @@ constexpr std::uint8_t kBytesFormat = 2;
 // Stands for Order::relaxed where a policy chooses the samples.
 constexpr std::uint8_t kChosenOrder = 5;
 constexpr std::uint8_t kMixedOrder = 6;
+constexpr std::uint8_t kLiveOrder = 7;
 
 std::uint8_t code_of(const Position::Fields& fields) {
   if (fields.chosen) return kChosenOrder;
+  if (fields.order == Order::live) return kLiveOrder;
   return fields.order == Order::mixed ? kMixedOrder : static_cast<std::uint8_t>(fields.order);
 }
 
 Order order_of(std::uint8_t code) {
   if (code == kMixedOrder) return Order::mixed;
+  if (code == kLiveOrder) return Order::live;
   return code == kChosenOrder ? Order::relaxed : static_cast<Order>(code);
 }
 
@@ -114,6 +117,7 @@ void encode(const Position& position, std::vector<std::byte>& out) {
     writer.count(bytes.size());
     out.insert(out.end(), bytes.begin(), bytes.end());
   }
+  if (fields.order == Order::live) writer.count(fields.first);
   writer.u64(fields.buffer);
   writer.count(fields.rehearsed);
 }
@@ -127,7 +131,7 @@ std::optional<Position> decode_position(std::span<const std::byte> bytes, std::s
   }
   Position::Fields fields;
   const std::uint8_t order = reader.u8();
-  if (order > kMixedOrder) reader.fail();
+  if (order > kLiveOrder) reader.fail();
   fields.chosen = order == kChosenOrder;
   fields.order = order_of(reader.ok() ? order : 0);
   fields.dataset_version = reader.u64();
@@ -148,6 +152,7 @@ std::optional<Position> decode_position(std::span<const std::byte> bytes, std::s
     fields.draws = reader.count();
     fields.mixing = read_mixing(reader, fields.samples);
   }
+  if (fields.order == Order::live) fields.first = reader.count();
   fields.buffer = reader.u64();
   fields.rehearsed = reader.count();
   if (!reader.ok() || !reader.at_end()) {

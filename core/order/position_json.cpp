@@ -37,11 +37,12 @@ enum Field : std::size_t {
   rehearsed,
   left_out,
   mixture,
+  first,
 };
-constexpr std::array<std::string_view, 20> kFieldNames{
-    "v",          "order", "dataset", "samples",   "seed",     "epoch",  "consumed",
-    "generation", "block", "lane",    "passes",    "had",      "open",   "cursor",
-    "weights",    "draws", "buffer",  "rehearsed", "left_out", "mixture"};
+constexpr std::array<std::string_view, 21> kFieldNames{
+    "v",          "order", "dataset", "samples",   "seed",     "epoch",   "consumed",
+    "generation", "block", "lane",    "passes",    "had",      "open",    "cursor",
+    "weights",    "draws", "buffer",  "rehearsed", "left_out", "mixture", "first"};
 constexpr std::uint32_t bit(Field field) {
   return 1u << field;
 }
@@ -52,6 +53,7 @@ constexpr std::uint32_t kGeneration =
 constexpr std::uint32_t kChosen = bit(left_out);
 constexpr std::uint32_t kWeights = bit(weights) | bit(draws);
 constexpr std::uint32_t kMixture = bit(mixture) | bit(draws);
+constexpr std::uint32_t kLive = bit(first);
 constexpr std::uint32_t kRehearsal = bit(buffer) | bit(rehearsed);
 
 struct RawOpenLane {
@@ -255,6 +257,9 @@ void read_value(Scanner& scanner, Field field, Raw& raw) {
     case mixture:
       raw.mixing = scanner.base64();
       return;
+    case first:
+      fields.first = scanner.number();
+      return;
   }
 }
 
@@ -297,11 +302,12 @@ std::string presence_problem(const Raw& raw) {
   const bool is_mixed = raw.fields.order == Order::mixed;
   if ((raw.seen & bit(is_mixed ? weights : mixture)) != 0)
     return "a position has fields of another order";
+  if (raw.fields.order == Order::live && (raw.seen & kLive) == 0) return missing(kLive);
   const std::uint32_t draws_group = is_mixed ? kMixture : kWeights;
   for (const auto& [group, own] :
        {std::pair{kGeneration, Order::relaxed},
         std::pair{draws_group, is_mixed ? Order::mixed : Order::weighted},
-        std::pair{kChosen, Order::relaxed}}) {
+        std::pair{kChosen, Order::relaxed}, std::pair{kLive, Order::live}}) {
     if ((raw.seen & group) == 0) continue;
     if (raw.fields.order != own) return "a position has fields of another order";
     if (const auto lacks = group & ~raw.seen; lacks != 0) return missing(lacks);
@@ -396,6 +402,7 @@ std::string to_json(const Position& position) {
   }
   if (fields.mixing)
     fmt::format_to(out, R"(,"draws":{},"mixture":"{}")", fields.draws, text_of(*fields.mixing));
+  if (fields.order == Order::live) fmt::format_to(out, R"(,"first":{})", fields.first);
   if (fields.buffer != 0 || fields.rehearsed != 0) {
     fmt::format_to(out, R"(,"buffer":"{:016x}","rehearsed":{})", fields.buffer, fields.rehearsed);
   }

@@ -294,6 +294,11 @@ std::string jobs_text(const ObservedWorkload& observed, const NamedData& named,
           "job {} names its samples itself, which no scenario can; it is taken as strict", name));
       order = Order::strict;
     }
+    if (order == Order::live) {
+      derived.assumed.push_back(fmt::format(
+          "job {} reads a feed, which no scenario has; it is taken as sequential", name));
+      order = Order::sequential;
+    }
     if (order == Order::mixed) {
       derived.assumed.push_back(fmt::format(
           "job {} reads a mixture, whose sources are not known here; all samples weigh the same",

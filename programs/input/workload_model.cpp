@@ -215,9 +215,9 @@ MixtureModel read_mixture(config::ConfigSection& entry, std::uint64_t items) {
 
 void read_order(config::ConfigSection& entry, const Scenario& scenario, JobModel& job) {
   const DatasetModel& dataset = scenario.datasets[static_cast<std::size_t>(job.dataset)];
-  // Not lists. A mixture is an order that its own section asks for.
-  static_assert(static_cast<std::size_t>(Order::listed) + 2 == std::size(kOrderNames));
-  const std::vector<std::string_view> others(std::begin(kOrderNames), std::end(kOrderNames) - 2);
+  // Not lists, and not feeds. A mixture is an order that its own section asks for.
+  static_assert(static_cast<std::size_t>(Order::listed) + 3 == std::size(kOrderNames));
+  const std::vector<std::string_view> others(std::begin(kOrderNames), std::end(kOrderNames) - 3);
   const bool is_named = entry.has("order");
   job.order = entry.choice("order", others, job.order);
   entry.section("mixture", [&](config::ConfigSection& mixture) {

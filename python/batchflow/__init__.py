@@ -9,6 +9,7 @@
 from .batch import FILLER, REHEARSED, REPLACED, Batch, Ragged
 from .iterable import iterable_dataset
 from .library import NoServiceError, RefusedError, ServiceError
+from .live import Feed, Live
 from .loader import DataLoader
 from .local import LocalLoadingWarning
 from .mixing import CutMix, MixUp
@@ -30,4 +31,4 @@ def __getattr__(name: str) -> str:
 __all__ = ["DataLoader", "Batch", "Ragged", "FILLER", "REPLACED", "REHEARSED", "ServiceError",
            "NoServiceError", "RefusedError", "LocalLoadingWarning", "Pipeline", "NotMappable",
            "from_torchvision", "iterable_dataset", "imports", "step", "NotTakable", "MixUp",
-           "CutMix", "Mixture"]
+           "CutMix", "Mixture", "Live", "Feed"]

@@ -322,6 +322,8 @@ def _order(order: Optional[str], shuffle: Any) -> str:
         raise ValueError(f"shuffle should be a boolean or 'runs', but got shuffle={shuffle!r}")
     if order is None:
         return "relaxed" if shuffle else "sequential"
+    if order == "live":
+        raise ValueError("order='live' is that of a feed; write DataLoader(batchflow.Live('NAME'))")
     if order not in ORDERS or order == "mixed":
         raise ValueError(f"order={order!r}: write strict, relaxed or weighted")
     if (shuffle is False and order != "sequential") or (shuffle and order == "sequential"):
@@ -335,6 +337,8 @@ def _order(order: Optional[str], shuffle: Any) -> str:
 def _seeded(given: dict[str, Any], own_seed: Any) -> tuple[str, Any, Optional[Generator]]:
     """The order, its seed, and the generator that it follows. A strict order repeats from run to
     run, as PyTorch's does with a generator."""
+    if given.get("live") is not None:
+        return "live", own_seed, None
     if given["mixture"] is not None:
         return _seeded_mixture(given, own_seed)
     order, seed = _order(given["order"], given["shuffle"]), given["shuffle_seed"]

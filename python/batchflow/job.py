@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Optional
 from . import arguments as args
 from . import arrays, embedded
 from . import library as c
+from . import live
 from . import mixture as mixtures
 from . import state as states
 from .alone import alone
@@ -183,6 +184,8 @@ def _options(given: args.Arguments, name: Optional[str], state: states.State, ep
         options.buffer_exemplars = asked.buffer.samples
         options.buffer_policy = _bytes(asked.buffer.policy)
         options.buffer_name = _bytes(asked.buffer.name)
+    if asked.live is not None:
+        live.fill(options, asked.live)
     if asked.sources:
         mixtures.fill(options, asked.sources, asked.sources_in_order, asked.weights_change)
     if asked.exemplars:

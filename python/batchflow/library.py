@@ -8,15 +8,16 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from ctypes import (CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_float, c_int, c_size_t,
-                    c_uint32, c_uint64, c_void_p)
+from ctypes import (CFUNCTYPE, POINTER, Structure, c_char_p, c_double, c_float, c_int, c_int32,
+                    c_int64, c_size_t, c_uint32, c_uint64, c_void_p)
 from pathlib import Path
 from typing import Any
 
 ABI_VERSION = 1
 
 OK, END, TIMEOUT, BAD_ARGUMENT, NO_SERVICE, REFUSED, PROTOCOL, NO_MEMORY, INTERRUPTED = range(9)
-ORDERS = {"relaxed": 0, "strict": 1, "sequential": 2, "weighted": 3, "mixed": 4}
+ORDERS = {"relaxed": 0, "strict": 1, "sequential": 2, "weighted": 3, "mixed": 4,
+          "live": 5}
 DRAWINGS = {"systematic": 0, "multinomial": 1}
 
 
@@ -51,7 +52,23 @@ class Options(Structure):
                 ("sources", POINTER(c_char_p)), ("source_weights", POINTER(c_double)),
                 ("sources_count", c_size_t), ("sources_in_order", c_int),
                 ("weights_change", c_int), ("ideal", c_int), ("buffer_exemplars", c_uint32),
-                ("buffer_policy", c_char_p), ("buffer_name", c_char_p)]
+                ("buffer_policy", c_char_p), ("buffer_name", c_char_p),
+                ("fills_after_s", c_double), ("fills_from", c_uint64), ("fills_cut", c_int), ("from_newest", c_int)]
+
+
+class FeedOptions(Structure):
+    _fields_ = [("struct_size", c_size_t), ("folder", c_char_p), ("producer", c_char_p),
+                ("schema", c_char_p), ("cannot_wait", c_int), ("timeout_s", c_double)]
+
+
+class Record(Structure):
+    _fields_ = [("struct_size", c_size_t), ("bytes", c_char_p), ("count", c_size_t),
+                ("key", c_uint64), ("time_ns", c_int64), ("has_label", c_int), ("label", c_int32)]
+
+
+class FeedInfo(Structure):
+    _fields_ = [("struct_size", c_size_t), ("sequence", c_uint64), ("acknowledged", c_uint64),
+                ("record_bytes_most", c_uint32), ("waits", c_int)]
 
 
 class Field(Structure):
@@ -127,6 +144,12 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "bf_loader_class_name": (c_int, [c_void_p, c_uint32, POINTER(c_char_p)]),
     "bf_loader_samples_sum": (c_int, [c_void_p, c_uint64, c_uint64, POINTER(SamplesSum)]),
     "bf_loader_close": (None, [c_void_p]),
+    "bf_feed_open": (c_int, [POINTER(FeedOptions), POINTER(c_void_p)]),
+    "bf_feed_put": (c_int, [c_void_p, POINTER(Record)]),
+    "bf_feed_flush": (c_int, [c_void_p, c_double]),
+    "bf_feed_end": (c_int, [c_void_p]),
+    "bf_feed_info_get": (c_int, [c_void_p, POINTER(FeedInfo)]),
+    "bf_feed_close": (None, [c_void_p]),
 }
 
 

@@ -11,6 +11,7 @@ from typing import (TYPE_CHECKING, Any, Callable, Generic, Iterator, Mapping, Op
                     TypeVar, Union)
 
 from . import arguments as args
+from . import live
 from . import mixture as mixtures
 from . import rehearsal as rehearsals
 from . import state as states
@@ -80,6 +81,7 @@ class DataLoader(Attributes, Generic[_Given]):
         given = {name: value for name, value in locals().items()
                  if name not in ("self", "aliases", "__class__")}
         args.take_aliases(given, aliases)
+        live.take_apart(given)
         mixtures.take_apart(given)
         how = served(given)
         if isinstance(how, str):

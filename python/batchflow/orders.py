@@ -12,6 +12,7 @@ from . import mixture
 from . import rehearsal as rehearsals
 from .checks import whole
 from .library import DRAWINGS
+from .live import Live
 from .rehearsal import Buffer
 
 DRAWS_MOST = 2**31  # as in core/order/weights.h
@@ -34,6 +35,7 @@ class OrderOptions:
     sources: "dict[str, float]" = dataclasses.field(default_factory=dict)  # of a mixture
     sources_in_order: bool = False
     weights_change: bool = False
+    live: Optional[Live] = None
 
 
 def keys_of(name: str, keys: Any) -> "array[int]":
@@ -81,7 +83,8 @@ def read(given: dict[str, Any], order: str) -> OrderOptions:
         buffer=buffer,
         sources=mixture.read(given),
         sources_in_order=not given["shuffle"],
-        weights_change=bool(given["weights_change"]))
+        weights_change=bool(given["weights_change"]),
+        live=given.get("live"))
 
 
 # ----------------------------------------------------------------------- PyTorch's samplers --

@@ -11,6 +11,7 @@
 
 #include "core/base/config_value.h"
 #include "runtime/client/c_interface.h"
+#include "runtime/client/feed_producer.h"
 #include "runtime/client/held_batches.h"
 #include "runtime/client/loader.h"
 #include "runtime/failpoint/failpoint.h"
@@ -252,6 +253,65 @@ void bf_loader_close(bf_loader* loader) {
   guarded([&] {
     delete loader;
     batchflow::failpoint::report_failpoints();
+    return BF_OK;
+  });
+}
+
+// ------------------------------------------------------------------------------------ feeds ----
+
+namespace {
+
+template <class Function>
+bf_status with(bf_feed* feed, Function function) noexcept {
+  return guarded([&] {
+    if (feed == nullptr) return fail(BF_BAD_ARGUMENT, "the feed is NULL");
+    return function(*feed->producer);
+  });
+}
+
+}  // namespace
+
+bf_status bf_feed_open(const bf_feed_options* options, bf_feed** feed) {
+  return guarded([&] {
+    if (feed == nullptr) return is_null("feed");
+    *feed = nullptr;
+    read_failpoints();
+    if (!batchflow::client::has_first_fields(options)) return no_first_fields("bf_feed_options");
+    auto opened = std::make_unique<bf_feed>();
+    const bf_status status = batchflow::client::FeedProducer::open(
+        batchflow::client::whole_of(options), opened->producer);
+    if (status == BF_OK) *feed = opened.release();
+    return status;
+  });
+}
+
+bf_status bf_feed_put(bf_feed* feed, const bf_record* record) {
+  return with(feed, [&](batchflow::client::FeedProducer& open) {
+    if (!batchflow::client::has_first_fields(record)) return no_first_fields("bf_record");
+    return open.put(batchflow::client::whole_of(record));
+  });
+}
+
+bf_status bf_feed_flush(bf_feed* feed, double seconds) {
+  return with(feed, [&](batchflow::client::FeedProducer& open) { return open.flush(seconds); });
+}
+
+bf_status bf_feed_end(bf_feed* feed) {
+  return with(feed, [](batchflow::client::FeedProducer& open) { return open.end(); });
+}
+
+bf_status bf_feed_info_get(bf_feed* feed, bf_feed_info* info) {
+  return with(feed, [&](const batchflow::client::FeedProducer& open) {
+    return fill(info, "bf_feed_info", [&](bf_feed_info& whole) {
+      open.info(whole);
+      return BF_OK;
+    });
+  });
+}
+
+void bf_feed_close(bf_feed* feed) {
+  guarded([&] {
+    delete feed;
     return BF_OK;
   });
 }

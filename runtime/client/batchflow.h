@@ -82,7 +82,8 @@ typedef enum bf_order {
   BF_STRICT = 1,
   BF_SEQUENTIAL = 2,
   BF_WEIGHTED = 3,
-  BF_MIXED = 4 /* several sources of the dataset, each at its share: see `sources` */
+  BF_MIXED = 4, /* several sources of the dataset, each at its share: see `sources` */
+  BF_LIVE = 5   /* records of a feed, as they come: see `fills_from` */
 } bf_order;
 
 /* How an epoch of BF_WEIGHTED is drawn.
@@ -188,6 +189,14 @@ typedef struct bf_loader_options {
   uint32_t buffer_exemplars;
   const char* buffer_policy;
   const char* buffer_name;
+  /* BF_LIVE: a step for which too few records have come waits for `fills_after_s`, and then is
+   * filled with records that the job has had, of the last `fills_from`. These stand last in each
+   * batch, and are marked as rehearsed. With 0, steps wait for records as long as it takes. */
+  double fills_after_s; /* at most 3600 */
+  uint64_t fills_from;
+  int fills_cut;   /* 1: fills only stand for what is missing: each rank has one record at least */
+  int from_newest; /* 1: the job begins with the next record that comes; 0: with the oldest one that
+                      the feed still has */
 } bf_loader_options;
 #define BF_LOADER_OPTIONS_INIT BF_INIT(bf_loader_options)
 enum { BF_EXEMPLARS_MOST = 65536, BF_SOURCES_MOST = 4096, BF_FEATURES_MOST = 512 };
@@ -341,6 +350,67 @@ BF_API bf_status bf_loader_samples_sum(bf_loader* loader, uint64_t first, uint64
 /* Batches that are still held stay readable until they are released. With a loader that its parent
  * opened, a child of fork() may do nothing but close it and release its batches. */
 BF_API void bf_loader_close(bf_loader* loader);
+
+/* Feeds: a producer sends records, and live jobs (BF_LIVE) train on them.
+ *
+ *   bf_feed_options options = BF_FEED_OPTIONS_INIT;
+ *   options.folder = "/data/clicks";
+ *   options.producer = "web-1";
+ *   bf_feed* feed;
+ *   if (bf_feed_open(&options, &feed) != BF_OK) { puts(bf_last_error()); exit(1); }
+ *   bf_record record = BF_RECORD_INIT;
+ *   record.bytes = ...;
+ *   record.count = ...;
+ *   bf_feed_put(feed, &record);
+ *   bf_feed_flush(feed, 0);
+ *   bf_feed_close(feed);
+ *
+ * A record that is acknowledged is on the feed's drive. What is not is sent again where the service
+ * went away, and taken once. Only one thread at a time may use a producer. */
+typedef struct bf_feed bf_feed;
+
+typedef struct bf_feed_options {
+  size_t struct_size;
+  const char* folder;   /* of the feed */
+  const char* producer; /* a name that no other producer of the feed has */
+  const char* schema;   /* what the records are, as the feed has it; NULL: "bytes" */
+  int cannot_wait;      /* 1: where the feed has no room, records are thinned, and are counted */
+  double timeout_s;     /* the longest wait of a call; 0: 60 */
+} bf_feed_options;
+#define BF_FEED_OPTIONS_INIT BF_INIT(bf_feed_options)
+
+typedef struct bf_record {
+  size_t struct_size;
+  const void* bytes;
+  size_t count;
+  uint64_t key;    /* the program's own; which records are thinned follows from it */
+  int64_t time_ns; /* since 1970; 0: now */
+  int has_label;
+  int32_t label;
+} bf_record;
+#define BF_RECORD_INIT BF_INIT(bf_record)
+
+typedef struct bf_feed_info {
+  size_t struct_size;
+  uint64_t sequence;     /* of the last record put; records of a producer count from 1 */
+  uint64_t acknowledged; /* records up to this one are durable, or were counted as left out */
+  uint32_t record_bytes_most;
+  int waits; /* 1: the feed has asked its producers to wait */
+} bf_feed_info;
+#define BF_FEED_INFO_INIT BF_INIT(bf_feed_info)
+
+/* A producer that comes back goes on behind the last record that is durable: see bf_feed_info. */
+BF_API bf_status bf_feed_open(const bf_feed_options* options, bf_feed** feed);
+/* Takes a copy of the record, and sends many at a time. It waits while much is not acknowledged. */
+BF_API bf_status bf_feed_put(bf_feed* feed, const bf_record* record);
+/* Waits until all records are acknowledged; `seconds`: at most, 0: 60. */
+BF_API bf_status bf_feed_flush(bf_feed* feed, double seconds);
+/* Flushes, and says that no record will follow, from any producer: the jobs that read the feed end.
+ */
+BF_API bf_status bf_feed_end(bf_feed* feed);
+BF_API bf_status bf_feed_info_get(bf_feed* feed, bf_feed_info* info);
+/* Records that are not acknowledged may be lost. */
+BF_API void bf_feed_close(bf_feed* feed);
 
 #ifdef __cplusplus
 }

@@ -33,6 +33,9 @@ BF_FIRST_SIZE_(bf_loader_times, reconnects);
 BF_FIRST_SIZE_(bf_batch, marks);
 BF_FIRST_SIZE_(bf_samples_sum, pairs);
 BF_FIRST_SIZE_(bf_mixture, changed_weights);
+BF_FIRST_SIZE_(bf_feed_options, timeout_s);
+BF_FIRST_SIZE_(bf_record, label);
+BF_FIRST_SIZE_(bf_feed_info, waits);
 #undef BF_FIRST_SIZE_
 
 // What the caller says its struct's size is. `given` may be smaller than a Struct.
@@ -70,9 +73,10 @@ void give_fields(const Struct& whole, Struct* given) {
               std::min(size_of_given(given), sizeof whole) - kSizeBytes);
 }
 
-inline constexpr Order kOrderOptions[] = {Order::relaxed, Order::strict, Order::sequential,
-                                          Order::weighted, Order::mixed};  // by bf_order
-static_assert(std::size(kOrderOptions) == BF_MIXED + 1);
+inline constexpr Order kOrderOptions[] = {Order::relaxed,    Order::strict,
+                                          Order::sequential, Order::weighted,
+                                          Order::mixed,      Order::live};  // by bf_order
+static_assert(std::size(kOrderOptions) == BF_LIVE + 1);
 
 // A C program may have written any number where an enum is.
 template <class Enum>

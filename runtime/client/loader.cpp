@@ -405,8 +405,10 @@ bf_status Loader::given(bf_batch& batch, std::unique_ptr<HeldBatch> held, bool s
   batch.samples = record.samples;
   batch.fillers = record.fillers;
   batch.rehearsed = record.rehearsed;
+  // What fills a step that was asked to be short stands last, and is not shown.
+  if (request_.order_options.fills_cut) batch.samples -= std::exchange(batch.rehearsed, 0);
   batch.repeats = record.repeats;
-  samples_ += record.samples;
+  samples_ += batch.samples;
   replaced_ += static_cast<std::uint64_t>(
       std::count_if(batch.marks, batch.marks + batch.samples,
                     [](std::uint8_t marks) { return (marks & batch::kReplaced) != 0; }));

@@ -84,8 +84,8 @@ std::string options_problem(const bf_loader_options& options) {
                        options.world_size);
   }
   if (!order_of_option(options.order))
-    return "'order' is not an order; write BF_RELAXED, BF_STRICT, BF_SEQUENTIAL, BF_WEIGHTED or "
-           "BF_MIXED";
+    return "'order' is not an order; write BF_RELAXED, BF_STRICT, BF_SEQUENTIAL, BF_WEIGHTED, "
+           "BF_MIXED or BF_LIVE";
   if (const int drawing = number_of(options.drawing);
       drawing != BF_SYSTEMATIC && drawing != BF_MULTINOMIAL)
     return "'drawing' is neither BF_SYSTEMATIC nor BF_MULTINOMIAL; write one of them";
@@ -141,6 +141,10 @@ protocol::JoinRequest request_of(const bf_loader_options& options) {
     request.order_options.sources.push_back({options.sources[i], options.source_weights[i]});
   request.order_options.sources_in_order = options.sources_in_order != 0;
   request.order_options.weights_change = options.weights_change != 0;
+  request.order_options.fills_after_s = options.fills_after_s;
+  request.order_options.fills_from = options.fills_from;
+  request.order_options.fills_cut = options.fills_cut != 0;
+  request.order_options.from_newest = options.from_newest != 0;
   for (std::size_t i = 0; i < options.exemplars_count; ++i)
     request.exemplars.emplace_back(options.exemplars[i]);
   if (options.has_shuffle_seed != 0) request.shuffle_seed = options.shuffle_seed;

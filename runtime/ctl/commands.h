@@ -26,6 +26,8 @@ void add_run_command(CLI::App& app, const std::string& service, Action& action);
 // Writes a plugin for users to begin with.
 void add_step_command(CLI::App& app, Action& action);
 void add_pack_command(CLI::App& app, Action& action);
+// Makes feeds, and sends records to them.
+void add_feed_command(CLI::App& app, Action& action);
 // Measures this node for the simulator.
 void add_calibrate_command(CLI::App& app, const std::string& service, Action& action);
 // Simulates the coming hours of a service.

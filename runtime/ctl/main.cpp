@@ -35,6 +35,7 @@ int run(int argc, char** argv) {
   ctl::add_policy_command(app, service, action);
   ctl::add_job_command(app, service, action);
   ctl::add_pack_command(app, action);
+  ctl::add_feed_command(app, action);
   ctl::add_step_command(app, action);
   ctl::add_verify_command(app, service, action);
   ctl::add_calibrate_command(app, service, action);

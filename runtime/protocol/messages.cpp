@@ -153,6 +153,12 @@ void add(const OrderOptions& options, Json& message) {
     message["buffer_policy"] = options.buffer_policy;
     message["buffer_name"] = options.buffer_name;
   }
+  if (options.fills_from != 0 || options.from_newest) {  // nor do services before live orders
+    message["fills_after"] = options.fills_after_s;
+    message["fills_from"] = options.fills_from;
+    message["fills_cut"] = options.fills_cut;
+    message["from_newest"] = options.from_newest;
+  }
   if (options.sources.empty()) return;  // services before mixtures know none of these
   Json& sources = message["sources"] = Json::array();
   for (const WeighedSource& source : options.sources)
@@ -184,6 +190,11 @@ OrderOptions order_options_of(const Fields& fields) {
   fields.number("buffer_exemplars", options.buffer_exemplars);
   fields.text("buffer_policy", options.buffer_policy);
   fields.text("buffer_name", options.buffer_name);
+  if (const Json* const after = fields.find("fills_after"); after && after->is_number())
+    options.fills_after_s = after->get<double>();
+  fields.number("fills_from", options.fills_from);
+  fields.flag("fills_cut", options.fills_cut);
+  fields.flag("from_newest", options.from_newest);
   options.sources = sources_of(fields.find("sources"));
   fields.flag("sources_in_order", options.sources_in_order);
   fields.flag("weights_change", options.weights_change);

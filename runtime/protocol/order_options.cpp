@@ -74,6 +74,26 @@ std::string rehearsal_problem(Order order, std::uint32_t batch_samples, const Or
   return {};
 }
 
+std::string live_problem(Order order, const OrderOptions& options) {
+  constexpr double kLongest = 3600;
+  if (order != Order::live)
+    return options.fills_after_s != 0 || options.fills_from != 0 || options.fills_cut ||
+                   options.from_newest
+               ? fmt::format(
+                     "steps are to be filled, and a {} order has all of its samples; ask "
+                     "for a live one",
+                     name_of(order))
+               : "";
+  if (options.draws > 0)
+    return "'draws' is for orders that are drawn, and a live one has records as they come; leave "
+           "it "
+           "out";
+  if (!(options.fills_after_s >= 0 && options.fills_after_s <= kLongest))
+    return fmt::format("a step that waits for {} s; it may wait for 0 to {} s",
+                       options.fills_after_s, kLongest);
+  return {};
+}
+
 std::string sources_problem(Order order, const OrderOptions& options) {
   const bool has_any =
       !options.sources.empty() || options.sources_in_order || options.weights_change;
@@ -119,6 +139,7 @@ std::string weights_problem(std::span<const double> weights) {
 std::string order_problem(Order order, std::uint32_t batch_samples, const OrderOptions& options,
                           std::span<const SampleId> exemplars) {
   if (std::string problem = draws_problem(order, options); !problem.empty()) return problem;
+  if (std::string problem = live_problem(order, options); !problem.empty()) return problem;
   if (options.node_local && order != Order::relaxed)
     return fmt::format(
         "'node_local' is for a relaxed order, which alone has a sequence for each node, and this "

@@ -31,6 +31,13 @@ struct OrderOptions {
   std::uint32_t buffer_exemplars = 0;
   std::string buffer_policy = {};
   std::string buffer_name = {};
+  // Live: how long a step waits for records before it is filled; from which of the last records
+  // that the job has had, 0: never; whether fills only stand for what is missing; whether the job
+  // begins with the next record that comes, instead of the oldest that is there.
+  double fills_after_s = 0;
+  std::uint64_t fills_from = 0;
+  bool fills_cut = false;
+  bool from_newest = false;
   friend bool operator==(const OrderOptions&, const OrderOptions&) = default;
 };
 

@@ -70,12 +70,15 @@ JoiningHost Service::Parts::joining_host(const Post& post) {
             report_memory();
           },
       .scratch = scratch_limits(config),
-#ifdef BATCHFLOW_REMOTE
       .dataset_added =
-          [this](const ServedDataset& one) {
+          [this, post](const ServedDataset& one) {
+            jobs.feeds().added(one, post);
+#ifdef BATCHFLOW_REMOTE
             report_kept(one.id);
             if (Cluster* const agents = cluster.agents()) agents->added(one);
+#endif
           },
+#ifdef BATCHFLOW_REMOTE
       .pipeline_added =
           [this](const ServedPipeline& one) {
             if (Cluster* const agents = cluster.agents()) agents->added(one);
@@ -315,7 +318,8 @@ void Service::Parts::end_if_drained() {
 }
 
 void Service::Parts::end_if_idle() {
-  const bool may_end = config.exit_when_idle > Duration(0) && connections.size() == 0;
+  const bool may_end = config.exit_when_idle > Duration(0) && connections.size() == 0 &&
+                       !jobs.feeds().has_producers();
   if (!may_end || now() - connections.idle_since() < config.exit_when_idle) return;
   log.say({"no client is connected any more (--exit-when-idle)"});
   loop.stop();
@@ -323,6 +327,7 @@ void Service::Parts::end_if_idle() {
 
 void Service::Parts::end() {
   *ending = true;
+  jobs.feeds().end();
   cluster.end_listening();
   joining.reset();
   if (backend) backend->put_aside();

@@ -121,6 +121,10 @@ class SampleIndex {
   // DatasetError when it is to stop.
   const IndexSums& sums(const StopAsked& stop = {}) const;
 
+ protected:
+  // Of an index that does not have to look at its samples for them.
+  virtual std::optional<IndexSums> known_sums() const { return std::nullopt; }
+
  private:
   mutable std::once_flag summed_;
   mutable IndexSums sums_;

@@ -107,6 +107,10 @@ const IndexSums& SampleIndex::sums(const StopAsked& stop) const {
       sums_ = sums;
       return;
     }
+    if (auto known = known_sums()) {
+      sums_ = std::move(*known);
+      return;
+    }
     StopCheck check(stop);
     for (SampleId sample(0); sample.value < samples(); ++sample.value) {
       check();

@@ -112,6 +112,7 @@ class Backend {
   void on(const engine::Adopt&) {}
   void on(const engine::MixtureSet&) {}
   void on(const engine::ExemplarsSet&) {}
+  void on(const engine::SourcePaced&) {}
 
   TaskId begin(const engine::Request& request, Then over);
   void count_read(const engine::Read& command, std::uint64_t samples, Bytes bytes);

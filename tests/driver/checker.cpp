@@ -40,6 +40,13 @@ void Checker::begins(std::uint64_t seed) {
                                               order::Mixture::parts_of(plan_.weights));
 }
 
+void Checker::begins_live(std::uint64_t first, std::uint64_t end, bool ended) {
+  if (live_) return;
+  live_ = std::make_unique<LiveCheck>(order::KeyRoot{dataset_.version, seed_}, plan_.fills_from,
+                                      plan_.fills_cut);
+  live_->grew(first, end, ended);
+}
+
 void Checker::began(const std::vector<NodeId>& ranks, std::uint32_t batch_samples, bool anew) {
   may_restart_ = may_restart_ || anew;
   if (anew && weighted_) weighted_->joined_anew();
@@ -89,6 +96,7 @@ void Checker::count(const Step& step) {
   const std::uint32_t epoch = step.front()->epoch;
   if (epoch != epoch_) violated(fmt::format("a step of epoch {} in epoch {}", epoch, epoch_));
   if (plan_.epochs != 0 && epoch >= plan_.epochs) violated("more epochs than the job has");
+  if (live_) return count_live(step);
   restart_if_anew(step.front()->samples.front());
   count_rehearsed(step);
   check_shape(step);
@@ -106,6 +114,37 @@ void Checker::count(const Step& step) {
   }
   ++counts_.counted_steps;
   if (locality_) counts_.cut = locality_->cut();
+}
+
+void Checker::count_live(const Step& step) {
+  std::vector<std::vector<LiveCheck::Given>> ranks;
+  std::uint64_t own = 0;
+  for (const auto& batch : step) {
+    if (batch->epoch != step.front()->epoch) violated("a step of two epochs");
+    if (batch->last != step.front()->last) violated("ranks disagree on the end of an epoch");
+    if (batch->samples.size() != step.front()->samples.size())
+      violated("ranks are handed unequal counts");
+    auto& given = ranks.emplace_back();
+    for (const Handed& sample : batch->samples) {
+      if (sample.filler) continue;
+      given.push_back({sample.visited, sample.occurrence, sample.rehearsed});
+      count_draw(sample);
+      check_replacement(sample);
+      if (sample.rehearsed) ++counts_.rehearsed;
+      if (!sample.rehearsed) ++own;
+    }
+  }
+  const bool last = step.front()->last;
+  if (tail_seen_) violated("a step after the last of its epoch");
+  if (step.front()->samples.empty()) violated("a batch of nothing");
+  const bool is_short = step.front()->samples.size() < batch_samples_ ||
+                        own < ranks_ * batch_samples_ - counts_.rehearsed;
+  in_epoch_ += live_->count(ranks, batch_samples_, last);
+  if (last && !live_->is_over(plan_.drop_last, ranks_ * batch_samples_))
+    violated("the last step of an epoch is not where it should be");
+  if (last && is_short && counts_.rehearsed == 0) check_fillers(step, own);
+  tail_seen_ = last;
+  ++counts_.counted_steps;
 }
 
 // The last of each batch, equally many for all ranks: none, or as many as the job asked for.
@@ -203,11 +242,12 @@ void Checker::check_fillers(const Step& step, std::uint64_t own) {
 // Whatever the order: no sample comes twice with the key that its random steps are drawn with.
 void Checker::count_draw(const Handed& sample) {
   const order::KeyRoot root{dataset_.version, seed_};
-  const bool numbered = weighted_ || mixture_ || sample.rehearsed;
+  const bool numbered = weighted_ || mixture_ || live_ || sample.rehearsed;
   const std::uint64_t key =
       numbered
-          ? order::occurrence_draw_key(root, mixture_ && !sample.rehearsed ? 0 : sample.generation,
-                                       sample.visited, sample.occurrence)
+          ? order::occurrence_draw_key(
+                root, (mixture_ && !sample.rehearsed) || live_ ? 0 : sample.generation,
+                sample.visited, sample.occurrence)
           : order::draw_key(root, sample.generation, sample.pass, sample.visited);
   if (!draws_.insert(key).second) {
     violated(fmt::format("sample {} repeats its draws", sample.visited.value));
@@ -265,6 +305,8 @@ void Checker::check_replacement(const Handed& sample) {
     return;
   }
   ++counts_.replaced;
+  // Any record that was there when it was replaced may stand for it.
+  if (live_) return;
   const auto used =
       mixture_ && !sample.rehearsed
           ? order::replacement(root, 0, static_cast<std::uint32_t>(sample.occurrence),
@@ -276,11 +318,18 @@ void Checker::check_replacement(const Handed& sample) {
 
 // An epoch that had so many samples has no step left.
 bool Checker::is_over(std::uint64_t samples) const {
+  if (live_) return live_->is_over(plan_.drop_last, ranks_ * batch_samples_);
   if (samples >= epoch_samples_) return true;
   return plan_.drop_last && epoch_samples_ - samples < ranks_ * plain_samples_;
 }
 
 void Checker::end_epoch() {
+  if (live_) {
+    in_epoch_ = 0;
+    tail_seen_ = false;
+    ++epoch_;
+    return;
+  }
   const std::uint64_t left = epoch_samples_ - in_epoch_;
   const std::uint64_t most = plan_.drop_last ? ranks_ * plain_samples_ - 1 : 0;
   if (left > most) {

@@ -19,6 +19,7 @@
 
 #include "core/order/permutation.h"
 #include "tests/driver/buffer_check.h"
+#include "tests/driver/live_check.h"
 #include "tests/driver/locality_check.h"
 #include "tests/driver/mixture_check.h"
 #include "tests/driver/rehearsal_check.h"
@@ -62,6 +63,9 @@ class Checker {
   // At the beginning; `seed`: of its seed group, by the rules of the order.
   void begins(std::uint64_t seed);
 
+  // Of a live job: what its source has.
+  void begins_live(std::uint64_t first, std::uint64_t end, bool ended);
+
   // It goes on from the last step that counts, with ranks on these nodes; `anew`: in a service that
   // may know nothing of it.
   void began(const std::vector<NodeId>& ranks, std::uint32_t batch_samples, bool anew);
@@ -69,6 +73,7 @@ class Checker {
   void scored(SampleId sample, float score);
   // Null, but of a mixture.
   MixtureCheck* mixture() { return mixture_.get(); }
+  LiveCheck* live() { return live_.get(); }  // null, but of a live job
   // What the job tells of its buffer.
   RehearsalCheck& rehearsal() { return rehearsal_; }
   // The engine fills the job's buffer, and no other job's samples come into it.
@@ -96,6 +101,7 @@ class Checker {
   using Step = std::vector<std::optional<Batch>>;  // a rank
 
   void count(const Step& step);
+  void count_live(const Step& step);
   void count_rehearsed(const Step& step);
   void restart_if_anew(const Handed& first);
   void count_sample(const Handed& sample);
@@ -128,6 +134,7 @@ class Checker {
   std::unique_ptr<LocalityCheck> locality_;
   std::unique_ptr<WeightedCheck> weighted_;
   std::unique_ptr<MixtureCheck> mixture_;
+  std::unique_ptr<LiveCheck> live_;
   std::unique_ptr<order::Permutation> sequence_;
   std::uint32_t sequence_epoch_ = UINT32_MAX;
 };

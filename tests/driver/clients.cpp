@@ -20,8 +20,8 @@ const DatasetPlan& Driver::dataset_of(const Client& client) const {
 // The seed groups of the order rules. Where nothing is shared a weighted job has its own.
 std::uint64_t Driver::seed_of(const Client& client) const {
   const JobPlan& plan = client.plan;
-  const bool fixed =
-      plan.order == Order::strict || plan.order == Order::sequential || plan.order == Order::mixed;
+  const bool fixed = plan.order == Order::strict || plan.order == Order::sequential ||
+                     plan.order == Order::mixed || plan.order == Order::live;
   const bool own = plan.order == Order::weighted && !config_.share_streams;
   const std::uint64_t seed = plan.has_shuffle_seed ? hash(1, plan.shuffle_seed)
                              : fixed               ? 0
@@ -48,6 +48,64 @@ Driver::Held* Driver::held(Client& client, RequestId request) {
 bool Driver::nodes_up(const std::vector<NodeId>& nodes) {
   return std::all_of(nodes.begin(), nodes.end(),
                      [&](NodeId id) { return node_of(id) != nullptr && node_of(id)->up; });
+}
+
+// --------------------------------------------------------------------- sources that grow ----
+
+void Driver::plan_arrivals() {
+  for (std::size_t i = 0; i < scenario_.datasets.size(); ++i) {
+    const auto& arrivals = scenario_.datasets[i].arrivals;
+    for (std::size_t at = 0; at < arrivals.size(); ++at)
+      after(arrivals[at].when, [this, i, at] { arrives(i, at); });
+  }
+}
+
+void Driver::arrives(std::size_t dataset, std::size_t arrival) {
+  const DatasetPlan& plan = scenario_.datasets[dataset];
+  Source& source = sources_[plan.id.value];
+  source.end = std::max(source.end, plan.arrivals[arrival].end);
+  source.ended = plan.ends && arrival + 1 == plan.arrivals.size();
+  for (Client& client : clients_) {
+    LiveCheck* const live = client.checker->live();
+    if (live && client.plan.dataset == plan.id) live->grew(source.first, source.end, source.ended);
+  }
+  if (!engine_down_) report_source(plan);
+}
+
+void Driver::report_source(const DatasetPlan& plan) {
+  if (plan.arrivals.empty()) return;
+  const Source& source = sources_[plan.id.value];
+  report(engine::SourceGrew{plan.id, source.first, source.end,
+                            (source.end - source.first) * plan.bytes,
+                            plan.kept_most == 0 ? UINT64_MAX : plan.kept_most, source.ended});
+}
+
+// Its log drops what no job needs.
+void Driver::on(const engine::SourcePaced& command) {
+  const auto found = sources_.find(command.dataset.value);
+  if (found == sources_.end()) violated("a source that is not there is paced");
+  Source& source = found->second;
+  if (command.needed_from > source.end || command.needed_from < source.paced.needed_from)
+    violated("records are needed that cannot be");
+  source.paced = command;
+  if (command.needed_from <= source.first) return;
+  for (Client& client : clients_) {
+    LiveCheck* const live = client.checker->live();
+    if (!live || client.plan.dataset != command.dataset) continue;
+    const bool here =
+        client.state == Client::State::running || client.state == Client::State::degraded;
+    const std::uint64_t kept = std::min(live->counted(), client.plan.fills_from);
+    if (here && command.needed_from > live->counted() - kept)
+      violated("records are dropped that a job needs");
+    live->grew(command.needed_from, source.end, source.ended);
+  }
+  source.first = command.needed_from;
+  for (const DatasetPlan& plan : scenario_.datasets) {
+    if (plan.id == command.dataset)
+      after(us(10), [this, &plan] {
+        if (!engine_down_) report_source(plan);
+      });
+  }
 }
 
 // ----------------------------------------------------------------------- joining and leaving ----
@@ -84,6 +142,9 @@ void Driver::join(std::size_t index) {
     event.buffer_exemplars = client.plan.buffer_exemplars;
     event.buffer_policy = client.plan.buffer_policy;
   }
+  event.fills_after = client.plan.fills_after;
+  event.fills_from = client.plan.fills_from;
+  event.fills_cut = client.plan.fills_cut;
   client.joins_anew = true;
   client.changes_asked.clear();
   node_lists_.push_back(client.nodes);
@@ -121,6 +182,11 @@ void Driver::begin_at_start(Client& client) {
           ? order::Position::chosen(dataset.version, dataset.samples, seed)
           : order::Position(client.plan.order, dataset.version, dataset.samples, seed);
   client.checker->begins(seed);
+  if (client.plan.order == Order::live) {
+    const Source& source = sources_[dataset.id.value];
+    client.position = order::Position::live(dataset.version, dataset.samples, seed, 0);
+    client.checker->begins_live(source.first, source.end, source.ended);
+  }
   if (client.plan.order != Order::mixed) return;
   std::string problem;
   order::Mixing::Fields fields =

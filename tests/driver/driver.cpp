@@ -46,6 +46,7 @@ Driver::Driver(const Scenario& scenario, const engine::PolicyList& policies, Hoo
   for (std::size_t i = 0; i < clients_.size(); ++i) {
     after(clients_[i].plan.joins, [this, i] { join(i); });
   }
+  plan_arrivals();
   plan_faults();
 }
 
@@ -58,6 +59,7 @@ void Driver::start_engine() {
   engine_down_ = false;
   for (const DatasetPlan& plan : scenario_.datasets)
     report(engine::CatalogueKnown{plan.id, plan.version});
+  for (const DatasetPlan& plan : scenario_.datasets) report_source(plan);
   for (const PipelinePlan& plan : scenario_.pipelines) {
     report(engine::PipelineKnown{plan.id, plan.info.hash});
   }

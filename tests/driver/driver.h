@@ -177,8 +177,20 @@ class Driver {
   void on(const engine::Adopt&) {}
   void on(const engine::MixtureSet& command);
   void on(const engine::ExemplarsSet&) {}  // hooks may look at it; what is drawn is checked
+  void on(const engine::SourcePaced& command);
   void start(Kind kind, const engine::Request& request, Duration takes, std::function<void()> over);
   std::span<const SampleId> keep(std::vector<SampleId> samples);
+
+  // ---- sources that grow
+  struct Source {
+    std::uint64_t first = 0;
+    std::uint64_t end = 0;
+    bool ended = false;
+    engine::SourcePaced paced{};
+  };
+  void plan_arrivals();
+  void arrives(std::size_t dataset, std::size_t arrival);
+  void report_source(const DatasetPlan& plan);
 
   // ---- nodes and workers
   void bring_up(std::size_t node);
@@ -293,6 +305,7 @@ class Driver {
   std::deque<order::Position> positions_;
   std::deque<std::string> texts_;
 
+  std::map<std::uint32_t, Source> sources_;  // by dataset
   std::vector<Node> nodes_;
   std::map<std::uint32_t, Worker> workers_;
   std::uint32_t next_worker_ = 1;

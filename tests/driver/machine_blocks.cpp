@@ -33,7 +33,7 @@ std::uint64_t token(const order::Lineage& lineage, const order::Draw& visited, S
   const std::uint64_t generation = lineage.name.generation;
   const std::uint64_t key =
       is_drawn(lineage.order)
-          ? order::occurrence_draw_key(root, lineage.order == Order::mixed ? 0 : generation,
+          ? order::occurrence_draw_key(root, lineage.order == Order::weighted ? generation : 0,
                                        visited.sample, visited.occurrence)
           : order::draw_key(root, generation, lineage.name.pass, visited.sample);
   return hash(lineage.pipeline_hash, used.value, key);
@@ -335,7 +335,14 @@ void Machine::deliver(const engine::Deliver& command, const std::vector<std::uin
   Slot& source = slot(key, "a delivery from");
   if (source.place != command.place) violated("a delivery from another place");
   const std::uint32_t from = command.in_place ? command.slices.front().from : 0;
-  if (command.in_place != source.block || (command.in_place && command.slices.size() != 1)) {
+  // Of a live order, records and what fills up their batch are slices of their own.
+  bool is_one = true;
+  for (std::size_t i = 1; i < command.slices.size(); ++i) {
+    const order::Slice& before = command.slices[i - 1];
+    is_one = is_one && command.slices[i].name == before.name &&
+             command.slices[i].from == before.to && command.slices[i].rehearsed != before.rehearsed;
+  }
+  if (command.in_place != source.block || (command.in_place && !is_one)) {
     violated("a delivery in place is a slice of one block, another of none");
   }
   if (source.block && !source.whole) violated("a delivery from a block that is not made");

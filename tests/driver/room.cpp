@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/random.h"
+#include "core/order/live_epoch.h"
 #include "tests/driver/driver.h"
 
 namespace batchflow::test {
@@ -31,8 +32,10 @@ RoomCheck::Asked Driver::asked_of(const Client& client) const {
   if (client.position.has_generation() && !lanes.at_epoch_start() && !lanes.epoch_done()) {
     block = std::max(block, lanes.sizes.block_samples);
   }
+  if (plan.order == Order::live) block = order::live_block_samples(client.batch_samples, block);
   const bool weighted = plan.order == Order::weighted;
-  const bool alone = !config_.share_streams || plan.order == Order::listed || is_chosen(plan);
+  const bool alone = !config_.share_streams || plan.order == Order::listed ||
+                     plan.order == Order::live || is_chosen(plan);
   RoomCheck::Asked asked;
   asked.job = client.id;
   asked.prepares = plan.order != Order::listed;

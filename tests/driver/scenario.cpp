@@ -79,6 +79,8 @@ std::string Scenario::text() const {
     text += fmt::format("  dataset {}: {} samples of {}..{} B, bundles of {}, {} corrupt\n",
                         one.id.value, one.samples, one.bytes, one.bytes_most,
                         1u << one.bundle_shift, one.corrupt.size());
+    for (const DatasetPlan::Arrival& arrival : one.arrivals)
+      text += fmt::format("    {} records at {} us\n", arrival.end, arrival.when.count() / 1000);
   }
   for (const PipelinePlan& one : pipelines) {
     text += fmt::format("  pipeline {}: prepared {} B, decoded {} B\n", one.id.value,

@@ -41,6 +41,15 @@ struct DatasetPlan {
   std::vector<SampleId> corrupt = {};
   Bytes bytes_most = 0;  // sizes from `bytes` to that; 0: all alike
 
+  // It grows: so many records have come by then. `samples` is the most that it may have.
+  struct Arrival {
+    Duration when{0};
+    std::uint64_t end = 0;
+  };
+  std::vector<Arrival> arrivals = {};
+  bool ends = true;     // with the last of them
+  Bytes kept_most = 0;  // that its log keeps; 0: all
+
   std::uint8_t bundle_shift = 0;  // samples are read and kept 2^bundle_shift at a time
 
   Bytes bytes_of(SampleId sample) const;
@@ -90,6 +99,9 @@ struct JobPlan {
   std::vector<SampleRange> sources = {};  // mixed
   std::vector<double> weights = {};       // of these
   std::uint32_t changes_in_100 = 0;       // after how many of its steps other weights are asked for
+  Duration fills_after{};                 // live
+  std::uint64_t fills_from = 0;           // live
+  bool fills_cut = false;                 // live
   std::uint64_t listed_batches = 0;       // of a listed order: how many in all
 };
 

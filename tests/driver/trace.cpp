@@ -119,6 +119,11 @@ struct Words {
     return fmt::format("other weights for job {} from draw {} on", e.job.value, e.at);
   }
 
+  std::string operator()(const engine::SourceGrew& e) {
+    return fmt::format("dataset {} has records {} to {}{}", e.dataset.value, e.first, e.end,
+                       e.ended ? ", and no others will come" : "");
+  }
+
   std::string operator()(const engine::Admit& c) {
     return fmt::format("admit job {} to stream {}, {} credits, from step {}", c.job.value,
                        c.stream.value, c.credits, c.first_step);
@@ -177,6 +182,10 @@ struct Words {
   }
   std::string operator()(const engine::MixtureSet& c) {
     return fmt::format("job {} has other weights from draw {} on", c.job.value, c.at);
+  }
+  std::string operator()(const engine::SourcePaced& c) {
+    return fmt::format("dataset {} is needed from record {} on{}", c.dataset.value, c.needed_from,
+                       c.waits ? ", and its producers wait" : "");
   }
   std::string operator()(const engine::Adopt& c) {
     return fmt::format("share {} at {} has what was kept of dataset {}", c.share.value,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/order/live_epoch.h"
 #include "core/order/permutation.h"
 #include "core/order/rehearsal.h"
 #include "tests/driver/driver.h"
@@ -21,18 +22,22 @@ order::Lineage Driver::lineage_of(const Client& client, const engine::Deliver& c
   for (const PipelinePlan& plan : scenario_.pipelines) {
     if (plan.id == client.plan.pipeline) lineage.pipeline_hash = plan.info.hash;
   }
-  const bool from_list = slice.rehearsed || is_chosen(client.plan);
+  // What fills a step of a live order stands in its own blocks.
+  const bool of_buffer = slice.rehearsed && of != Order::live;
+  const bool from_list = of_buffer || is_chosen(client.plan);
   lineage.order = from_list ? Order::weighted : of == Order::strict ? Order::relaxed : of;
   lineage.seed = client.position.fields().seed;
-  const std::uint64_t samples = is_drawn(of) ? draws_of(client.plan, dataset) : dataset.samples;
+  const std::uint64_t samples = of == Order::live ? order::kLiveBlocksMost * command.block_samples
+                                : is_drawn(of)    ? draws_of(client.plan, dataset)
+                                                  : dataset.samples;
   const order::LaneSizes sizes =
-      slice.rehearsed ? order::Rehearsal::sizes(command.rehearsed_block_samples)
-                      : order::LaneSizes{samples, command.block_samples, command.lane_blocks};
+      of_buffer ? order::Rehearsal::sizes(command.rehearsed_block_samples)
+                : order::LaneSizes{samples, command.block_samples, command.lane_blocks};
   lineage.block_samples = sizes.block_samples;
   lineage.lane_blocks = sizes.lane_blocks;
-  if (client.plan.runs && !slice.rehearsed) lineage.run_shift = dataset.bundle_shift;
+  if (client.plan.runs && !of_buffer) lineage.run_shift = dataset.bundle_shift;
   lineage.name = slice.name;
-  if (!slice.rehearsed &&
+  if (!of_buffer &&
       (slice.name.lane >= sizes.lanes() || slice.name.block >= sizes.blocks_of(slice.name.lane))) {
     violated("a slice of a block that does not exist");
   }

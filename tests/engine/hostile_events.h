@@ -95,6 +95,9 @@ class HostileEvents : private HostileValues {
       fields.weights = number();
     } else if (fields.order == Order::mixed) {
       make_mixture(fields);
+    } else if (fields.order == Order::live) {
+      fields.first = below(fields.samples - fields.consumed + 1);
+      fields.rehearsed = number() >> 24;
     } else if (fields.order == Order::relaxed) {
       make_lanes(fields);
     } else if (fields.order != Order::weighted && one_in(3)) {
@@ -153,7 +156,7 @@ class HostileEvents : private HostileValues {
 
   void add_event() {
     if (!one_in(astray_)) return carry_on();
-    switch (random_.below(28)) {
+    switch (random_.below(29)) {
       case 0:
         return send(engine::CatalogueKnown{id<DatasetId>(kDatasets), 100 + below(kDatasets)});
       case 1:
@@ -206,6 +209,9 @@ class HostileEvents : private HostileValues {
                                            below(50), exemplars()});
       case 25:
         return describe();
+      case 26:
+        return send(engine::SourceGrew{id<DatasetId>(kDatasets), below(20), below(90), number(),
+                                       number(), one_in(20)});
       default:
         return send(engine::ConfigurationChanged{text({"rank_timeout=1s",
                                                        "rank_timeout=300s",
@@ -261,7 +267,10 @@ class HostileEvents : private HostileValues {
     join.user = below(2);
     join.dataset = id<DatasetId>(one_in(3) ? kDatasets : 2);
     join.pipeline = id<PipelineId>(one_in(3) ? kPipelines : 2);
-    join.order = Order(random_.below(6));
+    join.order = Order(random_.below(7));
+    join.fills_after = Duration(static_cast<std::int64_t>(number() >> 20));
+    join.fills_from = one_in(3) ? number() : small(9);
+    join.fills_cut = one_in(2);
     join.has_shuffle_seed = one_in(2);
     join.shuffle_seed = below(2);
     join.batch_samples = 1 + small(one_in(8) ? 200 : 20);

@@ -200,6 +200,7 @@ class SmallWorld {
   void carry_out(const engine::Adopt&) { ++adoptions_; }
   void carry_out(const engine::MixtureSet&) {}
   void carry_out(const engine::ExemplarsSet&) {}
+  void carry_out(const engine::SourcePaced&) {}
   void carry_out(const engine::Read& command) {
     ++moves_;
     if (command.from.tier == Tier::store)

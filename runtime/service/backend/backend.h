@@ -42,6 +42,7 @@ class JobCommands {
   virtual void epoch_ended(const engine::EpochEnded& command) = 0;
   virtual void mixture_set(const engine::MixtureSet& command) = 0;
   virtual void exemplars_set(const engine::ExemplarsSet& command) = 0;
+  virtual void source_paced(const engine::SourcePaced& command) = 0;
   virtual void slab_gone(std::uint64_t slab) = 0;
 
  protected:
@@ -165,6 +166,7 @@ class Backend {
   void on(const engine::EpochEnded& command) { jobs_.epoch_ended(command); }
   void on(const engine::MixtureSet& command) { jobs_.mixture_set(command); }
   void on(const engine::ExemplarsSet& command) { jobs_.exemplars_set(command); }
+  void on(const engine::SourcePaced& command) { jobs_.source_paced(command); }
   void on(const engine::SetWorkers& command) { preparations_.set_workers(command.workers); }
   void on(const engine::SetTimer& command) { timers_.emplace(command.at, command.timer); }
   void on(const engine::LetGo&) {}  // of other nodes

@@ -57,9 +57,9 @@ PreparationTask::Sample PreparationTask::sample_of(const engine::Ingredient& ing
   sample.input.label = index->label(used).value_or(-1);
   sample.input.draw_key =
       is_drawn(lineage.order)
-          ? order::occurrence_draw_key(root,
-                                       lineage.order == Order::mixed ? 0 : lineage.name.generation,
-                                       wanted, ingredient.occurrence)
+          ? order::occurrence_draw_key(
+                root, lineage.order == Order::weighted ? lineage.name.generation : 0, wanted,
+                ingredient.occurrence)
           : order::draw_key(root, lineage.name.generation, lineage.name.pass, wanted);
   if (ingredient.form != Form::decoded) sample.bytes = index->extent(used).bytes;
   return sample;

@@ -47,6 +47,7 @@ class Warming final : public JobCommands {
   void epoch_ended(const engine::EpochEnded& command) override;
   void mixture_set(const engine::MixtureSet& command) override { jobs_.mixture_set(command); }
   void exemplars_set(const engine::ExemplarsSet& command) override { jobs_.exemplars_set(command); }
+  void source_paced(const engine::SourcePaced& command) override { jobs_.source_paced(command); }
   void slab_gone(std::uint64_t slab) override { jobs_.slab_gone(slab); }
 
  private:

@@ -49,6 +49,7 @@ class AgentRanks final : public JobCommands {
   void epoch_ended(const engine::EpochEnded&) override {}
   void mixture_set(const engine::MixtureSet&) override {}
   void exemplars_set(const engine::ExemplarsSet&) override {}
+  void source_paced(const engine::SourcePaced&) override {}
   void slab_gone(std::uint64_t slab) override;
 
  private:

@@ -22,6 +22,7 @@ NodeId CommandRoutes::node_of(const engine::Command& command) const {
     NodeId operator()(const engine::EpochEnded&) const { return NodeId(0); }
     NodeId operator()(const engine::MixtureSet&) const { return NodeId(0); }
     NodeId operator()(const engine::ExemplarsSet&) const { return NodeId(0); }
+    NodeId operator()(const engine::SourcePaced&) const { return NodeId(0); }
     NodeId operator()(const engine::SetTimer&) const { return NodeId(0); }
     NodeId of(const engine::Request& request) const {
       const auto found = routes.routes_.find(request.id.value);

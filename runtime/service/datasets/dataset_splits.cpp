@@ -9,6 +9,7 @@
 #include "core/base/config_value.h"
 #include "fmt/format.h"
 #include "programs/config/config.h"
+#include "runtime/feeds/open_feed.h"
 #include "runtime/sources/stored_index.h"
 
 namespace batchflow::service {
@@ -137,6 +138,23 @@ sources::SourceOptions options_of(const NodeDataset& dataset, const Requester& r
   return options;
 }
 
+std::shared_ptr<sources::SampleIndex> open_feed(const NodeDataset& dataset) {
+  const std::string path = dataset.path.string();
+  if (dataset.is_brought())
+    throw sources::DatasetError(fmt::format(
+        "{} is a feed, which takes records as long as its service is up; have it served by a name "
+        "(--dataset NAME={})",
+        path, path));
+  if (!dataset.splits.empty())
+    throw sources::DatasetError(
+        fmt::format("{} is a feed, and has no splits; leave them out", dataset.name));
+  try {
+    return feeds::open_feed(dataset.name, path);
+  } catch (const feeds::FeedError& error) {
+    throw sources::DatasetError(error.what());
+  }
+}
+
 void check_samples(const NodeDataset& dataset, const Requester& requester,
                    const sources::SampleIndex& index) {
   if (requester.samples_most == 0 || index.samples() <= requester.samples_most) return;
@@ -157,6 +175,7 @@ std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset, const Requ
   std::shared_ptr<sources::SampleIndex> whole;
   std::string closed = dataset.path;  // until its files have been looked at
   const bool part_alone = is_part_alone(dataset);
+  const bool is_feed = feeds::is_feed(dataset.path);
   const auto add = [&](std::string name, bool is_served, auto make) {
     OpenedIndex& one = all.emplace_back();
     one.name = std::move(name);
@@ -165,8 +184,9 @@ std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset, const Requ
       if (is_served) {
         check_samples(dataset, requester, *index);
         // It is done here because only the jobs that want this dataset wait for this thread.
-        one.catalogue =
-            std::make_shared<engine::Catalogue>(sources::StoredIndex::catalogue_of(*index, stop));
+        // A feed has as many samples as it may ever have, all alike.
+        one.catalogue = std::make_shared<engine::Catalogue>(
+            is_feed ? index->catalogue() : sources::StoredIndex::catalogue_of(*index, stop));
         index->sums(stop);
       }
       one.index = index;
@@ -179,6 +199,7 @@ std::vector<OpenedIndex> open_with_splits(const NodeDataset& dataset, const Requ
   };
   whole = add(dataset.name, !part_alone, [&](const auto&) -> std::shared_ptr<sources::SampleIndex> {
     if (!root) root = sources::open_data(dataset.path);
+    if (is_feed) return open_feed(dataset);
     sources::SourceOptions options = options_of(dataset, requester);
     options.index_folder = index_folder;
     options.opened = root;

@@ -19,6 +19,7 @@ bool ServedJob::has_left() const {
 }
 
 std::uint64_t ServedJob::steps_per_epoch() const {
+  if (request.order == Order::live) return 0;  // nothing says when a source ends
   const std::uint32_t rehearsed = buffer_samples > 0 ? request.order_options.rehearsed : 0;
   return order::RehearsalPlan::split(
              {epoch_samples(), 0, request.world_size, request.batch_samples, request.drop_last},
@@ -38,6 +39,8 @@ bool ServedJob::allows_ideal() const {
 }
 
 bool ServedJob::has_had_all() const {
+  // The end of a source is the end of the only epoch.
+  if (request.order == Order::live && position->epoch() > 0) return true;
   return (request.epochs > 0 && position->epoch() >= request.epochs) ||
          (request.steps > 0 && request.steps_given >= request.steps);
 }
@@ -76,6 +79,10 @@ engine::JobJoined ServedJob::joined() const {
     event.buffer_exemplars = request.order_options.buffer_exemplars;
     event.buffer_policy = request.order_options.buffer_policy;
   }
+  event.fills_after = std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(request.order_options.fills_after_s));
+  event.fills_from = request.order_options.fills_from;
+  event.fills_cut = request.order_options.fills_cut;
   event.pipeline_hash = request.pipeline_hash;
   return event;
 }

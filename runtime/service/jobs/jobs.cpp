@@ -20,7 +20,10 @@ constexpr std::uint64_t kCorruptMost = 1 << 16;
 }  // namespace
 
 Jobs::Jobs(const Options& options, const Users& users, Inbox& inbox, StallBook& stalls)
-    : options_(options), inbox_(inbox), waits_(stalls), arrivals_(options_, users, inbox, jobs_) {}
+    : options_(options),
+      inbox_(inbox),
+      waits_(stalls),
+      arrivals_(options_, users, inbox, feeds_, jobs_) {}
 
 Jobs::~Jobs() = default;
 
@@ -191,7 +194,8 @@ void Jobs::epoch_ended(const engine::EpochEnded& command) {
   protocol::EpochEndedRecord record;
   record.epoch = command.epoch;
   record.samples = command.samples;
-  const bool last = job->request.epochs > 0 && command.epoch + 1 >= job->request.epochs;
+  const bool last = job->request.order == Order::live ||
+                    (job->request.epochs > 0 && command.epoch + 1 >= job->request.epochs);
   for (RankEnd* end : job->ranks) {
     if (!end || !end->is_admitted) continue;
     writer_.write(*end, protocol::bytes_of(record));

@@ -19,6 +19,7 @@
 #include "runtime/service/backend/backend.h"
 #include "runtime/service/backend/stalls.h"
 #include "runtime/service/datasets/datasets.h"
+#include "runtime/service/datasets/feeds.h"
 #include "runtime/service/inbox.h"
 #include "runtime/service/jobs/job.h"
 #include "runtime/service/jobs/job_waits.h"
@@ -45,6 +46,9 @@ class Jobs final : public JobCommands {
   void set_returning(Returning& returning) { arrivals_.set_returning(returning); }
   // Empty: there is no such job.
   std::string name_of(JobId job) const;
+  // The feeds that live jobs read.
+  Feeds& feeds() { return feeds_; }
+  const Feeds& feeds() const { return feeds_; }
   // The backend gets back the slots of gathered batches.
   void set_backend(Backend& backend) {
     backend_ = &backend;
@@ -95,6 +99,7 @@ class Jobs final : public JobCommands {
   void epoch_ended(const engine::EpochEnded& command) override;
   void mixture_set(const engine::MixtureSet& command) override;
   void exemplars_set(const engine::ExemplarsSet& command) override;
+  void source_paced(const engine::SourcePaced& command) override { feeds_.paced(command); }
   void slab_gone(std::uint64_t slab) override;
   // A rank's agent has read this in its ring. False: it is nonsense.
   bool take_record(Peer& peer, std::span<const std::byte> record);
@@ -125,6 +130,7 @@ class Jobs final : public JobCommands {
   StepWriter writer_{waits_};
   RankAnswers answers_{inbox_, waits_, writer_};
   Backend* backend_ = nullptr;
+  Feeds feeds_{inbox_};
   ServedJobs jobs_;
   RankArrivals arrivals_;
   bool has_new_job_ = false;        // admitted since the last wake()

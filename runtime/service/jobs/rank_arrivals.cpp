@@ -56,10 +56,11 @@ bool knows_more_changes(const order::Position& one, const order::Position& other
 }  // namespace
 
 RankArrivals::RankArrivals(const JobOptions& options, const Users& users, Inbox& inbox,
-                           ServedJobs& jobs)
+                           const Feeds& feeds, ServedJobs& jobs)
     : options_(options),
       users_(users),
       inbox_(inbox),
+      feeds_(feeds),
       jobs_(jobs),
       start_(std::random_device()()) {}
 
@@ -246,6 +247,7 @@ bool RankArrivals::begin(ServedJob& job) {
     }
     if (job.position && (position->epoch() != job.position->epoch() ||
                          position->consumed() != job.position->consumed() ||
+                         position->next_record() != job.position->next_record() ||
                          position->fields().left_out != job.position->fields().left_out ||
                          are_apart(*job.position, *position)))
       return refuse_all(
@@ -260,6 +262,12 @@ bool RankArrivals::begin(ServedJob& job) {
     std::string problem;
     job.position = mixture_position(request, *job.dataset, seed, problem);
     if (!job.position) return refuse_all(problem);
+  }
+  if (request.order == Order::live && !job.position && request.order_options.from_newest) {
+    const std::uint64_t seed = engine::seed_group_of(event, job.dataset->bundle_shift);
+    job.position =
+        order::Position::live(job.dataset->index->version(), job.dataset->index->samples(), seed,
+                              feeds_.next_record(job.dataset->id));
   }
   if (returning_ && job.position && request.rejoins) {
     if (const std::string why = returning_->objection(event.user, job.name, *job.position);

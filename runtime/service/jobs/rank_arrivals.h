@@ -10,6 +10,7 @@
 #include "core/engine/engine_config.h"
 #include "runtime/protocol/messages.h"
 #include "runtime/service/datasets/datasets.h"
+#include "runtime/service/datasets/feeds.h"
 #include "runtime/service/inbox.h"
 #include "runtime/service/jobs/job.h"
 #include "runtime/service/jobs/peer.h"
@@ -33,7 +34,8 @@ struct JobOptions {
 class RankArrivals {
  public:
   // All outlive it. `users` says how many jobs each user may have, and what they may hold.
-  RankArrivals(const JobOptions& options, const Users& users, Inbox& inbox, ServedJobs& jobs);
+  RankArrivals(const JobOptions& options, const Users& users, Inbox& inbox, const Feeds& feeds,
+               ServedJobs& jobs);
 
   // Sets the jobs of the previous service that may return.
   void set_returning(Returning& returning);
@@ -55,6 +57,7 @@ class RankArrivals {
   const JobOptions& options_;
   const Users& users_;
   Inbox& inbox_;
+  const Feeds& feeds_;
   ServedJobs& jobs_;
   Returning* returning_ = nullptr;
   std::uint32_t next_job_ = 0;

@@ -1,0 +1,40 @@
+// Datasets that grow: what has come, and how each source is to go on.
+//
+// A log keeps the records. It may drop those that no job needs once it is half full. From three
+// quarters on, producers that can wait do, until it is down to five eighths. Of records whose
+// producers cannot wait, ever fewer are taken, and none where the log is full.
+#pragma once
+
+#include <vector>
+
+#include "core/engine/state.h"
+
+namespace batchflow::engine {
+
+class GrowingSources {
+ public:
+  explicit GrowingSources(EngineState& state) : s_(state), datasets_(state.datasets.of(this)) {}
+
+  void grew(const SourceGrew& event);
+  // Says how sources are to go on, as far as that has changed.
+  void pace();
+
+ private:
+  std::uint64_t needed_from(const Dataset& dataset) const;
+
+  EngineState& s_;
+  IndexedVector<Dataset, DatasetIndex>& datasets_;
+  std::vector<DatasetIndex> growing_;
+};
+
+// The part of 2^32 that is taken of records whose producers cannot wait.
+constexpr std::uint64_t taken_part(Bytes kept, Bytes kept_most) {
+  constexpr std::uint64_t kWhole = std::uint64_t{1} << 32;
+  const Bytes from = kept_most - kept_most / 4;
+  if (kept <= from) return kWhole;
+  if (kept >= kept_most) return 0;
+  return static_cast<std::uint64_t>(static_cast<unsigned __int128>(kept_most - kept) * kWhole /
+                                    (kept_most - from));
+}
+
+}  // namespace batchflow::engine

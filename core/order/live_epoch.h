@@ -1,0 +1,99 @@
+// An epoch of a source that grows: which records its steps have (docs/order.md, "Live").
+//
+// A step is decided when it is known what it has: the next records in the order of their arrival,
+// and fills where too few have come. Its indices then have these draws, whatever comes later. What
+// was decided is remembered until it is committed. A job that goes on from a position decides anew
+// from there, at any number of ranks: records that no committed step had come again.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "core/order/block_name.h"
+#include "core/order/drawn_epoch.h"
+#include "core/order/keys.h"
+#include "core/order/step_plan.h"
+
+namespace batchflow::order {
+
+// The records that a source may have. Their ids fit into 32 bits.
+inline constexpr std::uint64_t kLiveRecordsMost = UINT32_MAX;
+// The blocks that one incarnation of a job may have.
+inline constexpr std::uint64_t kLiveBlocksMost = std::uint64_t{1} << 28;
+
+// A block lies in one rank's batch, so that no step waits for records of the next: the largest
+// block of at most `most` samples that cuts a batch evenly.
+constexpr std::uint32_t live_block_samples(std::uint32_t batch_samples, std::uint32_t most) {
+  std::uint32_t block = batch_samples < most ? batch_samples : most;
+  while (block > 1 && batch_samples % block != 0) --block;
+  return block > 0 ? block : 1;
+}
+
+class LiveEpoch final : public DrawnEpoch {
+ public:
+  // The job has had all records before `next` that it will have, and `fills` fills. Step t is
+  // indices [t * W * b, (t + 1) * W * b). `generation` tells its blocks from those of the job's
+  // epochs before. Fills come from the last `window` records.
+  LiveEpoch(KeyRoot root, std::uint64_t generation, std::uint64_t next, std::uint64_t fills,
+            std::uint32_t ranks, std::uint32_t batch_samples, std::uint64_t window);
+
+  std::uint64_t generation() const override { return generation_; }
+  bool has(std::uint64_t first) const override;
+  // Also of indices behind the end of the last step, with which its last block is filled up.
+  void fill(std::uint64_t first, std::span<Draw> out) override;
+
+  std::uint64_t step_samples() const { return std::uint64_t{ranks_} * batch_samples_; }
+  // How many steps are decided, from the beginning on.
+  std::uint64_t steps() const { return forgotten_ + steps_.size(); }
+  // The record that comes next, and how many fills there were: of the steps that are decided.
+  std::uint64_t next() const { return next_; }
+  std::uint64_t fills() const { return fills_; }
+  bool has_ended() const { return ended_; }
+
+  // Records from this one on are still there to fill steps with.
+  bool can_fill(std::uint64_t oldest) const;
+  // The next step has `records` records, spread evenly over the ranks, and fills of records from
+  // `oldest` on. REQUIRES: records == step_samples(), or records below it and can_fill(oldest)
+  void decide(std::uint64_t records, std::uint64_t oldest);
+  // The last step has `records` records, fewer than a step, and no fills. REQUIRES: not has_ended()
+  void end(std::uint64_t records);
+  // The first index behind the last record. REQUIRES: has_ended()
+  std::uint64_t end_index() const { return end_index_; }
+
+  // What stands before this index is not asked for again.
+  void forget(std::uint64_t before);
+  // Cuts a slice that begins at this index into records and fills, which it marks as rehearsed.
+  void split(std::uint64_t first, const Slice& slice, std::vector<Slice>& out) const;
+
+ private:
+  struct Step {
+    std::uint64_t first_record = 0;
+    std::uint64_t records = 0;
+    std::uint64_t first_fill = 0;
+    std::uint64_t fill_from = 0;  // fills are records [fill_from, first_record)
+  };
+  // Where an index is: which record, or which fill.
+  struct At {
+    const Step* step;
+    bool is_fill;
+    std::uint64_t number;
+  };
+  At at(std::uint64_t index) const;
+  bool is_fill(std::uint64_t index) const { return at(index).is_fill; }
+
+  KeyRoot root_;
+  std::uint64_t generation_;
+  std::uint64_t next_;
+  std::uint64_t fills_;
+  std::uint32_t ranks_;
+  std::uint32_t batch_samples_;
+  std::uint64_t window_;
+  std::uint64_t forgotten_ = 0;  // steps
+  std::deque<Step> steps_;       // decided, and not forgotten
+  bool ended_ = false;
+  std::uint64_t end_index_ = 0;
+};
+
+}  // namespace batchflow::order

@@ -1,0 +1,151 @@
+"""Feeds: records that producers send while jobs train on them (docs/live.md)."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import os
+from typing import Any, Optional, Union
+
+from . import library as c
+
+FILLS_MOST = 10**9
+
+
+@dataclasses.dataclass(frozen=True)
+class Live:
+    """A feed as the dataset of a DataLoader: `DataLoader(Live("clicks"), batch_size=256)`.
+
+    A batch for which too few records have come waits for `wait` seconds. Then it is filled with
+    records that the job has had, of the last `window`: fill="rehearse". Or it is short: fill="short".
+    With fill=None it waits for as long as it takes.
+    """
+
+    name: str  # at the service
+    wait: float = 0.2
+    fill: Optional[str] = "rehearse"
+    window: int = 4096
+    begin: str = "oldest"  # that the feed still has; or "newest": the next one that comes
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name or self.name.startswith(("/", ".")):
+            raise ValueError(f"Live({self.name!r}): write the name by which the service has the feed; "
+                             "a feed takes records as long as its service is up, so it is not opened "
+                             "by its path (--dataset NAME=FOLDER)")
+        if isinstance(self.wait, bool) or not isinstance(self.wait, (int, float)) or \
+                not 0 <= self.wait <= 3600:
+            raise ValueError(f"wait={self.wait!r} should be 0 to 3600 seconds")
+        if self.fill not in ("rehearse", "short", None):
+            raise ValueError(f"fill={self.fill!r}: write 'rehearse', 'short' or None")
+        if isinstance(self.window, bool) or not isinstance(self.window, int) or \
+                not 0 < self.window <= FILLS_MOST:
+            raise ValueError(f"window={self.window!r} should be 1 to {FILLS_MOST} records")
+        if self.begin not in ("oldest", "newest"):
+            raise ValueError(f"begin={self.begin!r}: write 'oldest' or 'newest'")
+
+
+def take_apart(given: dict[str, Any]) -> None:
+    """A dataset that is a Live becomes its name, with what it says beside it."""
+    live = given["dataset"]
+    if not isinstance(live, Live):
+        return
+    for name, none in (("shuffle", (None, False)), ("sampler", (None,)), ("batch_sampler", (None,)),
+                       ("order", (None, "live")), ("epochs", (None,)), ("receipts", (None,)),
+                       ("mixture", (None,)), ("rehearsed", (None, 0)), ("split", (None,))):
+        if given[name] not in none:
+            raise ValueError(f"{name}={given[name]!r} is for datasets that do not grow; a live one has "
+                             "records in the order in which they come; leave it out")
+    given["dataset"], given["live"], given["order"] = live.name, live, "live"
+
+
+def fill(options: Any, live: Live) -> None:
+    options.fills_after_s = live.wait
+    options.fills_from = 0 if live.fill is None else live.window
+    options.fills_cut = live.fill == "short"
+    options.from_newest = live.begin == "newest"
+
+
+# --------------------------------------------------------------------------------- producers --
+
+class Feed:
+    """Sends records to a feed.
+
+        with Feed("/data/clicks", producer="web-1") as feed:
+            feed.put(record)
+
+    What is acknowledged is on the feed's drive, and `flush()` waits for that. What is not is sent
+    again where the service goes away, and is taken once. A producer of the same name goes on behind
+    `acknowledged`.
+    """
+
+    def __init__(self, folder: Union[str, os.PathLike], producer: str, schema: str = "bytes",
+                 can_wait: bool = True, timeout: float = 60) -> None:
+        self._feed = ctypes.c_void_p()
+        self._library = c.library()
+        options = c.sized(c.FeedOptions)
+        options.folder = os.fsencode(os.path.abspath(os.path.expanduser(folder)))
+        options.producer, options.schema = producer.encode(), schema.encode()
+        options.cannot_wait, options.timeout_s = not can_wait, timeout
+        c.check(self._library.bf_feed_open(ctypes.byref(options), ctypes.byref(self._feed)))
+        self._record = c.sized(c.Record)
+
+    def put(self, record: Any, key: int = 0, label: Optional[int] = None, time_ns: int = 0) -> None:
+        """Takes bytes, or anything with a buffer, such as an array. It waits where the feed says so."""
+        view = memoryview(record)
+        data = record if isinstance(record, bytes) else view.tobytes()
+        self._record.bytes, self._record.count = data, len(data)
+        self._record.key, self._record.time_ns = key, time_ns
+        self._record.has_label, self._record.label = label is not None, label or 0
+        c.check(self._library.bf_feed_put(self._open(), ctypes.byref(self._record)))
+
+    def flush(self, timeout: float = 60) -> None:
+        """Waits until all records are acknowledged."""
+        c.check(self._library.bf_feed_flush(self._open(), timeout))
+
+    def end(self) -> None:
+        """No record will follow, from any producer: jobs end when they have had all."""
+        c.check(self._library.bf_feed_end(self._open()))
+
+    @property
+    def sequence(self) -> int:
+        """How many records the producer has put, in all of its lives."""
+        return self._info().sequence
+
+    @property
+    def acknowledged(self) -> int:
+        """The records up to this one are durable, or were counted as left out."""
+        return self._info().acknowledged
+
+    @property
+    def is_told_to_wait(self) -> bool:
+        return bool(self._info().waits)
+
+    def _info(self) -> Any:
+        info = c.sized(c.FeedInfo)
+        c.check(self._library.bf_feed_info_get(self._open(), ctypes.byref(info)))
+        return info
+
+    def _open(self) -> ctypes.c_void_p:
+        if not self._feed:
+            raise ValueError("the feed is closed")
+        return self._feed
+
+    def close(self) -> None:
+        """Records that are not acknowledged may be lost: flush() first."""
+        if self._feed:
+            self._library.bf_feed_close(self._feed)
+            self._feed = ctypes.c_void_p()
+
+    def __enter__(self) -> "Feed":
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        try:
+            if kind is None:
+                self.flush()
+        finally:
+            self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_feed", None):
+            self.close()

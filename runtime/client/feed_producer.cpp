@@ -1,0 +1,301 @@
+#include "runtime/client/feed_producer.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <system_error>
+#include <thread>
+
+#include "runtime/client/c_interface.h"
+#include "runtime/client/loader_options.h"
+#include "runtime/protocol/feed_hello.h"
+
+namespace batchflow::client {
+namespace {
+
+using protocol::FeedFrame;
+using protocol::put_feed;
+using protocol::take_feed;
+using namespace std::chrono_literals;
+
+constexpr std::size_t kUnackedMost = std::size_t{64} << 20;
+constexpr std::size_t kSendAtOnce = std::size_t{1} << 20;  // collected before it is sent
+constexpr double kTimeout = 60;
+
+std::string said(int error) {
+  return std::generic_category().message(error);
+}
+
+}  // namespace
+
+bf_status FeedProducer::open(const bf_feed_options& options, std::unique_ptr<FeedProducer>& out) {
+  for (const char* text : {options.folder, options.producer}) {
+    if (text == nullptr || *text == '\0')
+      return fail(BF_BAD_ARGUMENT,
+                  "'folder' or 'producer' is missing; write the feed's folder and "
+                  "a name that no other producer of it has");
+  }
+  if (!are_seconds(options.timeout_s))
+    return fail(BF_BAD_ARGUMENT, "'timeout_s' must be 0 to 1e8 seconds; write 0 for the default");
+  std::unique_ptr<FeedProducer> feed(new FeedProducer);
+  feed->folder_ = options.folder;
+  feed->name_ = options.producer;
+  feed->schema_ = options.schema == nullptr ? "bytes" : options.schema;
+  feed->waits_ = options.cannot_wait == 0;
+  feed->timeout_ = duration_of(options.timeout_s, kTimeout);
+  if (const bf_status status = feed->connect(feed->deadline()); status != BF_OK) return status;
+  feed->sequence_ = feed->acked_;
+  out = std::move(feed);
+  return BF_OK;
+}
+
+FeedProducer::Clock::time_point FeedProducer::deadline() const {
+  return Clock::now() + timeout_;
+}
+
+// ----------------------------------------------------------------------------- connecting ----
+
+bool FeedProducer::connect_once(std::string& problem) {
+  const protocol::Descriptor folder(::open(folder_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  protocol::Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = fmt::format("/proc/self/fd/{}/feed.sock", folder.get());
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  if (!folder || !socket ||
+      ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    problem = said(errno);
+    return false;
+  }
+  socket_ = std::move(socket);
+  in_.clear();
+  first_.clear();
+  protocol::put_feed_text(FeedFrame::hello, protocol::encode({name_, schema_, waits_}), first_);
+  is_greeted_ = false;
+  next_ = sent_of_next_ = 0;
+  return true;
+}
+
+void FeedProducer::lose() {
+  socket_.reset();
+  is_greeted_ = false;
+}
+
+bf_status FeedProducer::connect(Clock::time_point deadline) {
+  std::string problem;
+  for (auto pause = 5ms;; pause = std::min(2 * pause, 500ms)) {
+    if (!refused_.empty())
+      return fail(BF_REFUSED,
+                  fmt::format("the feed {} takes nothing from '{}': {}", folder_, name_, refused_));
+    if (!socket_) connect_once(problem);
+    while (socket_ && !is_greeted_ && Clock::now() < deadline) {
+      if (!exchange(50)) problem = "it closed the connection";
+    }
+    if (socket_ && is_greeted_) return BF_OK;
+    if (!refused_.empty()) continue;
+    if (Clock::now() >= deadline)
+      return fail(BF_NO_SERVICE, fmt::format("the feed {} takes no records: {}; is its service up?",
+                                             folder_, problem));
+    std::this_thread::sleep_for(
+        std::min<Clock::duration>(pause, std::max<Clock::duration>(deadline - Clock::now(), 0ms)));
+  }
+}
+
+// ------------------------------------------------------------------------------- records ----
+
+// Sends what there is room for, and takes answers. False: the connection is lost.
+bool FeedProducer::exchange(int wait_ms) {
+  exchanged_at_ = Clock::now();
+  unsent_ = 0;
+  const bool has_more = !first_.empty() || (is_greeted_ && next_ < unacked_.size());
+  pollfd polled{socket_.get(), static_cast<short>(POLLIN | (has_more ? POLLOUT : 0)), 0};
+  ::poll(&polled, 1, wait_ms);
+  std::string problem;
+  if ((polled.revents & (POLLIN | POLLHUP | POLLERR)) != 0 && !take_answers(problem)) {
+    lose();
+    return false;
+  }
+  while (socket_ && (polled.revents & POLLOUT) != 0) {
+    const bool is_first = !first_.empty();
+    std::array<iovec, 64> parts{};
+    msghdr message{};
+    message.msg_iov = parts.data();
+    const auto add = [&](std::span<std::byte> bytes) {
+      parts[message.msg_iovlen++] = {bytes.data(), bytes.size()};
+    };
+    if (is_first) {
+      add(first_);
+    } else if (is_greeted_) {
+      for (std::size_t i = next_; i < unacked_.size() && message.msg_iovlen < parts.size(); ++i)
+        add(std::span(unacked_[i].frame).subspan(i == next_ ? sent_of_next_ : 0));
+    }
+    if (message.msg_iovlen == 0) return true;
+    const ssize_t put = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
+    if (put < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+    if (put <= 0) {
+      // The feed may have said why before it closed.
+      take_answers(problem);
+      lose();
+      return false;
+    }
+    auto left = static_cast<std::size_t>(put);
+    if (is_first) {
+      first_.erase(first_.begin(), first_.begin() + put);
+      continue;
+    }
+    while (left > 0) {
+      const std::size_t of_frame = std::min(left, unacked_[next_].frame.size() - sent_of_next_);
+      left -= of_frame;
+      sent_of_next_ += of_frame;
+      if (sent_of_next_ < unacked_[next_].frame.size()) break;
+      ++next_;
+      sent_of_next_ = 0;
+    }
+  }
+  return true;
+}
+
+bool FeedProducer::take_answers(std::string& problem) {
+  constexpr std::size_t kPart = 65'536;
+  bool alive = true;
+  for (;;) {
+    const std::size_t before = in_.size();
+    in_.resize(before + kPart);
+    const ssize_t got = ::recv(socket_.get(), in_.data() + before, kPart, 0);
+    in_.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) break;
+    if (got <= 0) {
+      alive = false;
+      break;
+    }
+  }
+  std::span<const std::byte> rest(in_);
+  while (rest.size() >= protocol::kFeedLength + 1) {
+    std::span<const std::byte> at = rest;
+    const auto length = take_feed<std::uint32_t>(at);
+    if (length == 0 || length > 1 << 16) {
+      problem = "it sends what a feed does not send";
+      return false;
+    }
+    if (at.size() < length) break;
+    const auto kind = static_cast<FeedFrame>(take_feed<std::uint8_t>(at));
+    std::span<const std::byte> body = at.first(length - 1);
+    rest = rest.subspan(protocol::kFeedLength + length);
+    if (kind == FeedFrame::refused) {
+      refused_.assign(reinterpret_cast<const char*>(body.data()), body.size());
+      in_.clear();
+      return false;
+    }
+    if (body.size() < 9) continue;
+    const auto sequence = take_feed<std::uint64_t>(body);
+    if (kind == FeedFrame::welcome && body.size() >= 4) {
+      record_most_ = take_feed<std::uint32_t>(body);
+      is_greeted_ = true;
+    } else if (kind == FeedFrame::ack) {
+      const auto flags = take_feed<std::uint8_t>(body);
+      told_to_wait_ = (flags & protocol::kFeedWaits) != 0;
+      has_ended_ = (flags & protocol::kFeedEnded) != 0;
+    } else {
+      continue;
+    }
+    acked_ = std::max(acked_, sequence);
+    // All records were acknowledged before the end was sent.
+    if (ends_ && has_ended_) {
+      unacked_.clear();
+      unacked_bytes_ = next_ = sent_of_next_ = 0;
+    }
+    while (!unacked_.empty() && unacked_.front().sequence <= acked_) {
+      unacked_bytes_ -= unacked_.front().frame.size();
+      unacked_.pop_front();
+      if (next_ > 0) {
+        --next_;
+      } else {
+        sent_of_next_ = 0;
+      }
+    }
+  }
+  in_.erase(in_.begin(), in_.end() - static_cast<std::ptrdiff_t>(rest.size()));
+  return alive;
+}
+
+template <class Done>
+bf_status FeedProducer::until(Clock::time_point deadline, Done done) {
+  while (!done()) {
+    if (!socket_ || !is_greeted_) {
+      if (const bf_status status = connect(deadline); status != BF_OK) return status;
+      continue;
+    }
+    if (Clock::now() >= deadline) {
+      return fail(BF_TIMEOUT,
+                  fmt::format("the feed {} has not taken {} records in time{}; call again to go on "
+                              "waiting",
+                              folder_, unacked_.size(),
+                              told_to_wait_ ? ", since its log is nearly full" : ""));
+    }
+    exchange(50);
+  }
+  return BF_OK;
+}
+
+bf_status FeedProducer::put(const bf_record& record) {
+  if (record.bytes == nullptr || record.count == 0)
+    return fail(BF_BAD_ARGUMENT, "a record without bytes; give some");
+  if (ends_) return fail(BF_BAD_ARGUMENT, "a record after the end of the feed");
+  if (record.count > record_most_)
+    return fail(BF_BAD_ARGUMENT,
+                fmt::format("a record of {} bytes; the feed {} takes records of at "
+                            "most {}",
+                            record.count, folder_, record_most_));
+  const bf_status status = until(deadline(), [&] {
+    return (socket_ || unacked_.empty()) && !told_to_wait_ && unacked_bytes_ < kUnackedMost;
+  });
+  if (status != BF_OK) return status;
+  Sent& sent = unacked_.emplace_back();
+  sent.sequence = ++sequence_;
+  protocol::FeedRecordHead head;
+  head.sequence = sent.sequence;
+  head.key = record.key;
+  head.time_ns = record.time_ns != 0 ? record.time_ns
+                                     : std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                           std::chrono::system_clock::now().time_since_epoch())
+                                           .count();
+  head.label = record.has_label != 0 ? record.label : -1;
+  put_feed_record(head, {static_cast<const std::byte*>(record.bytes), record.count}, sent.frame);
+  unacked_bytes_ += sent.frame.size();
+  unsent_ += sent.frame.size();
+  // Small records go many at a time, but none waits long.
+  const auto now = Clock::now();
+  if (socket_ && (unsent_ >= kSendAtOnce || now - exchanged_at_ >= 1ms)) exchange(0);
+  return BF_OK;
+}
+
+bf_status FeedProducer::flush(double seconds) {
+  if (!are_seconds(seconds)) return fail(BF_BAD_ARGUMENT, "'seconds' must be 0 to 1e8");
+  return until(Clock::now() + duration_of(seconds, kTimeout), [&] { return unacked_.empty(); });
+}
+
+bf_status FeedProducer::end() {
+  if (const bf_status status = ends_ ? BF_OK : flush(0); status != BF_OK) return status;
+  if (!std::exchange(ends_, true)) {
+    unacked_.emplace_back().sequence = UINT64_MAX;  // no acknowledgement reaches it
+    protocol::put_feed_frame(FeedFrame::end, 0, unacked_.back().frame);
+  }
+  return until(deadline(), [&] { return has_ended_; });
+}
+
+void FeedProducer::info(bf_feed_info& info) const {
+  info.sequence = sequence_;
+  info.acknowledged = acked_;
+  info.record_bytes_most = record_most_;
+  info.waits = told_to_wait_ ? 1 : 0;
+}
+
+}  // namespace batchflow::client

@@ -1,0 +1,213 @@
+// batchflowctl feed: makes feeds, and sends records to them (docs/live.md).
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/config_value.h"
+#include "fmt/format.h"
+#include "runtime/client/c_interface.h"
+#include "runtime/client/feed_producer.h"
+#include "runtime/ctl/commands.h"
+#include "runtime/ctl/folder_sender.h"
+#include "runtime/feeds/feed_settings.h"
+
+namespace batchflow::ctl {
+namespace {
+
+struct FeedCommandOptions {
+  std::string folder;
+  feeds::FeedSettings settings;
+  std::string record_bytes = "1mib";
+  std::string keep = "1gib";
+  std::string late_after;
+  std::string producer = "batchflowctl";
+  std::string from;
+  std::uint64_t size = 0;
+  bool cannot_wait = false;
+  bool end = false;
+  bool once = false;
+  double settle_s = 1;
+};
+
+Bytes bytes_of(std::string_view option, const std::string& text) {
+  const auto bytes = parse_bytes(text);
+  if (!bytes)
+    throw ConfigError(fmt::format("{} {}: it is not a size; write 1gib or 500mb", option, text));
+  return *bytes;
+}
+
+int create(FeedCommandOptions& options) {
+  options.settings.record_bytes = bytes_of("--record-bytes", options.record_bytes);
+  options.settings.keep_bytes = bytes_of("--keep", options.keep);
+  if (!options.late_after.empty()) {
+    const auto late = parse_duration(options.late_after);
+    if (!late)
+      throw ConfigError(
+          fmt::format("--late-after {}: it is no time; write 5s or 10m", options.late_after));
+    options.settings.late_after = *late;
+  }
+  try {
+    feeds::create_feed(options.folder, options.settings);
+  } catch (const feeds::FeedError& error) {
+    throw ConfigError(error.what());
+  }
+  fmt::print("{} is a feed of {} now; serve it with --dataset NAME={}\n", options.folder,
+             options.settings.schema, options.folder);
+  return 0;
+}
+
+void check(bf_status status) {
+  if (status != BF_OK) throw std::runtime_error(client::last_error());
+}
+
+std::string schema_of(const std::string& folder) {
+  try {
+    return feeds::read_settings(folder).schema;
+  } catch (const feeds::FeedError& error) {
+    throw ConfigError(error.what());
+  }
+}
+
+std::unique_ptr<client::FeedProducer> producer_of(const FeedCommandOptions& options) {
+  bf_feed_options asked{};
+  asked.folder = options.folder.c_str();
+  asked.producer = options.producer.c_str();
+  const std::string schema = schema_of(options.folder);
+  asked.schema = schema.c_str();
+  asked.cannot_wait = options.cannot_wait ? 1 : 0;
+  std::unique_ptr<client::FeedProducer> feed;
+  check(client::FeedProducer::open(asked, feed));
+  return feed;
+}
+
+// What comes on standard input: lines, or records of one size.
+class InputRecords {
+ public:
+  explicit InputRecords(std::uint64_t size) : size_(size) {}
+
+  // False: there are no more. Throws std::runtime_error for a last one that is cut short.
+  bool next(std::string& record) {
+    for (;;) {
+      const std::size_t end = size_ > 0 ? at_ + size_ : text_.find('\n', at_);
+      if (end != std::string::npos && end <= text_.size()) {
+        record.assign(text_, at_, end - at_);
+        at_ = size_ > 0 ? end : end + 1;
+        if (record.empty()) continue;  // an empty line is no record
+        return true;
+      }
+      text_.erase(0, at_);
+      at_ = 0;
+      char part[65'536];
+      const ssize_t got = ::read(STDIN_FILENO, part, sizeof part);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) throw std::runtime_error("standard input cannot be read");
+      if (got == 0) break;
+      text_.append(part, static_cast<std::size_t>(got));
+    }
+    if (text_.empty()) return false;
+    if (size_ > 0)
+      throw std::runtime_error(
+          fmt::format("standard input ends after {} of {} bytes of a record, which was left out",
+                      text_.size(), size_));
+    record = std::move(text_);
+    text_.clear();
+    return true;
+  }
+
+ private:
+  std::uint64_t size_;
+  std::string text_;
+  std::size_t at_ = 0;
+};
+
+int send(const FeedCommandOptions& options) {
+  const std::unique_ptr<client::FeedProducer> feed = producer_of(options);
+  InputRecords input(options.size);
+  std::string record;
+  std::uint64_t records = 0;
+  std::string problem;
+  try {
+    while (input.next(record)) {
+      bf_record one{};
+      one.bytes = record.data();
+      one.count = record.size();
+      one.key = records++;
+      check(feed->put(one));
+    }
+  } catch (const std::runtime_error& error) {
+    problem = error.what();
+  }
+  check(feed->flush(0));
+  if (!problem.empty()) throw std::runtime_error(problem);
+  if (options.end) check(feed->end());
+  fmt::print("{} records are acknowledged\n", records);
+  return 0;
+}
+
+int watch(const FeedCommandOptions& options) {
+  const std::unique_ptr<client::FeedProducer> feed = producer_of(options);
+  FolderSender sender(
+      *feed, options.from,
+      std::chrono::milliseconds(static_cast<std::int64_t>(options.settle_s * 1000)));
+  std::uint64_t files = 0;
+  do {
+    const std::uint64_t sent = sender.send_some();
+    files += sent;
+    if (sent == 0 && !options.once) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    if (sent == 0 && options.once) break;
+  } while (true);
+  if (options.end) check(feed->end());
+  fmt::print("{} files are acknowledged, {} were left out\n", files, sender.left_out().size());
+  return 0;
+}
+
+}  // namespace
+
+void add_feed_command(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("feed", "Make a feed, and send records to it")
+                          ->fallthrough()
+                          ->require_subcommand(1);
+  const auto options = std::make_shared<FeedCommandOptions>();
+  CLI::App* made = command->add_subcommand("create", "Make a folder that takes records");
+  made->add_option("FOLDER", options->folder, "A new folder, on a local drive")->required();
+  made->add_option("--schema", options->settings.schema,
+                   "What a record is: bytes, or numbers such as f32[16]; default: bytes");
+  made->add_option("--record-bytes", options->record_bytes,
+                   "The most that a record of bytes may have; default: 1mib");
+  made->add_flag("--labelled", options->settings.labelled, "Records have classes");
+  made->add_option("--keep", options->keep, "How much the log may keep; default: 1gib");
+  made->add_option("--late-after", options->late_after,
+                   "Leave out records that are so much older than the newest one, such as 10m");
+  made->callback([&action, options] { action = [options] { return create(*options); }; });
+
+  CLI::App* sent = command->add_subcommand("send", "Send what comes on standard input");
+  CLI::App* watched =
+      command->add_subcommand("watch", "Send the files of a folder, as they come, each once");
+  for (CLI::App* one : {sent, watched}) {
+    one->add_option("FOLDER", options->folder, "The folder of the feed")->required();
+    one->add_option("--producer", options->producer,
+                    "A name that no other producer of the feed has; default: batchflowctl");
+    one->add_flag("--cannot-wait", options->cannot_wait,
+                  "Where the feed has no room, have it leave records out, and count them");
+    one->add_flag("--end", options->end, "Say at the end that the feed ends, for all producers");
+  }
+  sent->add_option("--size", options->size,
+                   "Records have so many bytes; default: each line is one, without its end");
+  sent->callback([&action, options] { action = [options] { return send(*options); }; });
+  watched->add_option("--from", options->from, "The folder that grows")->required();
+  watched->add_option("--settle", options->settle_s,
+                      "A file is whole when nothing has written to it for so many seconds; "
+                      "default: 1");
+  watched->add_flag("--once", options->once, "End when all files that are there are sent");
+  watched->callback([&action, options] { action = [options] { return watch(*options); }; });
+}
+
+}  // namespace batchflow::ctl

@@ -1,0 +1,142 @@
+#include "runtime/ctl/folder_sender.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <system_error>
+
+#include "core/base/config_value.h"
+#include "runtime/client/c_interface.h"
+#include "runtime/protocol/descriptor.h"
+
+namespace batchflow::ctl {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kList = ".batchflow-sending";
+constexpr std::string_view kTaken = ".taken";
+constexpr std::size_t kAtOnce = 4096;  // files in a list
+
+std::string said(int error) {
+  return std::generic_category().message(error);
+}
+
+void check(bf_status status) {
+  if (status != BF_OK) throw std::runtime_error(client::last_error());
+}
+
+}  // namespace
+
+FolderSender::FolderSender(client::FeedProducer& feed, std::string folder,
+                           std::chrono::milliseconds settle)
+    : feed_(feed), folder_(std::move(folder)), settle_(settle) {
+  std::error_code error;
+  fs::create_directories(fs::path(folder_) / kTaken, error);
+  if (error)
+    throw ConfigError(
+        fmt::format("{}: {}; name a folder that may be written to", folder_, error.message()));
+  finish_list();
+}
+
+std::vector<std::string> FolderSender::whole_files() const {
+  std::vector<std::string> names;
+  std::error_code error;
+  const auto now = fs::file_time_type::clock::now();
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_, error)) {
+    const std::string name = entry.path().filename().string();
+    std::error_code gone;
+    if (name.empty() || name.front() == '.' || name.find('\n') != std::string::npos ||
+        !entry.is_regular_file(gone))
+      continue;
+    const auto written = entry.last_write_time(gone);
+    if (!gone && now - written >= settle_) names.push_back(name);
+  }
+  if (error) throw std::runtime_error(fmt::format("{}: {}", folder_, error.message()));
+  std::sort(names.begin(), names.end());
+  if (names.size() > kAtOnce) names.resize(kAtOnce);
+  return names;
+}
+
+void FolderSender::write_list(const std::vector<std::string>& names, std::uint64_t first) const {
+  std::string text = std::to_string(first) + "\n";
+  for (const std::string& name : names) text += name + "\n";
+  const std::string path = folder_ + "/" + std::string(kList);
+  const std::string being_made = path + ".new";
+  const protocol::Descriptor file(
+      ::open(being_made.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+      ::fsync(file.get()) != 0 || ::rename(being_made.c_str(), path.c_str()) != 0)
+    throw std::runtime_error(fmt::format("{}: {}", path, said(errno)));
+}
+
+void FolderSender::take_away(const std::string& name) const {
+  const fs::path from = fs::path(folder_) / name;
+  std::error_code error;
+  fs::rename(from, fs::path(folder_) / kTaken / name, error);
+  if (error && error != std::errc::no_such_file_or_directory)
+    throw std::runtime_error(fmt::format("{}: {}", from.string(), error.message()));
+}
+
+// What was being sent when the sender ended.
+void FolderSender::finish_list() {
+  std::ifstream list(folder_ + "/" + std::string(kList));
+  std::uint64_t first = 0;
+  std::string line;
+  if (!list || !std::getline(list, line)) return;
+  first = std::strtoull(line.c_str(), nullptr, 10);
+  std::vector<std::string> names;
+  while (std::getline(list, line)) names.push_back(line);
+  send(names, first);
+}
+
+// The names have sequences from `first` on. Those that are acknowledged already only move.
+void FolderSender::send(const std::vector<std::string>& names, std::uint64_t first) {
+  std::vector<std::byte> bytes;
+  bf_feed_info info{};
+  feed_.info(info);
+  for (std::uint64_t sequence = first; const std::string& name : names) {
+    if (sequence++ <= info.acknowledged) continue;
+    std::string problem;
+    const protocol::Descriptor file =
+        protocol::open_regular(folder_ + "/" + name, O_RDONLY, problem);
+    struct stat status {};
+    if (file && fstat(file.get(), &status) == 0)
+      bytes.resize(static_cast<std::size_t>(
+          std::min<off_t>(status.st_size, static_cast<off_t>(info.record_bytes_most) + 1)));
+    const ssize_t got = file ? ::read(file.get(), bytes.data(), bytes.size()) : -1;
+    bf_record record{};
+    record.bytes = bytes.data();
+    record.count = static_cast<std::size_t>(std::max<ssize_t>(got, 0));
+    for (const char byte : name) record.key = record.key * 31 + static_cast<unsigned char>(byte);
+    // Its sequence is used up, so that those behind it keep theirs.
+    if (got <= 0 || record.count > info.record_bytes_most) {
+      left_out_.push_back(name);
+      check(feed_.skip());
+      continue;
+    }
+    check(feed_.put(record));
+  }
+  check(feed_.flush(0));
+  for (const std::string& name : names) take_away(name);
+  ::unlink((folder_ + "/" + std::string(kList)).c_str());
+}
+
+std::uint64_t FolderSender::send_some() {
+  const std::vector<std::string> names = whole_files();
+  if (names.empty()) return 0;
+  bf_feed_info info{};
+  feed_.info(info);
+  write_list(names, info.sequence + 1);
+  send(names, info.sequence + 1);
+  return names.size();
+}
+
+}  // namespace batchflow::ctl

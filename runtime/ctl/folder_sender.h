@@ -1,0 +1,43 @@
+// Sends the files of a folder that grows to a feed, each as one record, once.
+//
+// A file is sent when nothing has written to it for a while; a name that begins with a dot is left
+// alone. Before files are sent, a list in the folder says which, in their order; when they are
+// acknowledged, they move to the folder `.taken` there. So after a crash the list and the sequences
+// of the feed say which of them were taken.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runtime/client/feed_producer.h"
+
+namespace batchflow::ctl {
+
+class FolderSender {
+ public:
+  // Throws ConfigError where the folder cannot be used.
+  FolderSender(client::FeedProducer& feed, std::string folder, std::chrono::milliseconds settle);
+
+  // Sends what is there and whole by now, and waits until it is acknowledged. Answers how many.
+  // Throws std::runtime_error where the feed takes nothing.
+  std::uint64_t send_some();
+  // Files that could not be sent: too large, or gone meanwhile.
+  const std::vector<std::string>& left_out() const { return left_out_; }
+
+ private:
+  std::vector<std::string> whole_files() const;
+  void write_list(const std::vector<std::string>& names, std::uint64_t first) const;
+  void finish_list();
+  void send(const std::vector<std::string>& names, std::uint64_t first);
+  void take_away(const std::string& name) const;
+
+  client::FeedProducer& feed_;
+  const std::string folder_;
+  const std::chrono::milliseconds settle_;
+  std::vector<std::string> left_out_;
+};
+
+}  // namespace batchflow::ctl

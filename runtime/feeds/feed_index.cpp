@@ -1,0 +1,62 @@
+#include "runtime/feeds/feed_index.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "core/base/random.h"
+#include "core/order/live_epoch.h"
+
+namespace batchflow::feeds {
+
+FeedIndex::FeedIndex(std::string name, std::shared_ptr<FeedLog> log)
+    : name_(std::move(name)), log_(std::move(log)), fields_(fields_of(log_->settings())) {
+  // A value of any bytes is a ragged field of one dimension, as in a table.
+  if (fields_.fields.empty())
+    fields_.fields.push_back(
+        {"value", batch::ElementType::u8, {log_->settings().record_bytes}, true});
+}
+
+Digest FeedIndex::version() const {
+  return hash(0x6665656473, log_->settings().id);  // no folder of files has it
+}
+
+std::uint64_t FeedIndex::samples() const {
+  return order::kLiveRecordsMost;
+}
+
+sources::Extent FeedIndex::extent(SampleId sample) const {
+  const auto place = log_->find(sample.value);
+  if (!place) return {};
+  return {place->file, place->offset, place->bytes};
+}
+
+std::optional<std::int64_t> FeedIndex::label(SampleId sample) const {
+  const auto place = log_->find(sample.value);
+  if (!place || place->label < 0) return std::nullopt;
+  return place->label;
+}
+
+std::string FeedIndex::sample_name(SampleId sample) const {
+  return fmt::format("record {}", sample.value);
+}
+
+engine::Catalogue FeedIndex::catalogue() const {
+  return engine::Catalogue::uniform(name_, version(), samples(), log_->settings().record_bytes);
+}
+
+std::vector<std::string> FeedIndex::notes() const {
+  if (log_->cut() == 0) return {};
+  return {fmt::format("{} bytes of records that were not acknowledged were cut from the end",
+                      log_->cut())};
+}
+
+std::optional<sources::IndexSums> FeedIndex::known_sums() const {
+  sources::IndexSums sums;
+  sums.largest = log_->settings().record_bytes;
+  sums.total = sums.largest * samples();
+  sums.labelled = log_->settings().labelled ? samples() : 0;
+  return sums;
+}
+
+}  // namespace batchflow::feeds

@@ -1,0 +1,481 @@
+#include "runtime/feeds/feed_log.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <system_error>
+
+#include "core/base/random.h"
+#include "core/log/frame_log.h"
+#include "core/order/live_epoch.h"
+#include "runtime/failpoint/failpoint.h"
+
+namespace batchflow::feeds {
+namespace {
+
+constexpr std::string_view kMagic = "BFFEED\r\n";
+constexpr std::uint32_t kVersion = 1;
+constexpr std::size_t kHead = 32;
+constexpr std::size_t kFrameHead = 8;
+enum Kind : std::uint8_t { kRecord = 1, kState = 2, kEnd = 3 };
+constexpr std::size_t kRecordHead = 1 + 4 + 8 + 8 + 8 + 8;
+constexpr std::size_t kStateBytes = 1 + 2 * 8 + 5 * 8;
+constexpr std::string_view kPrefix = "records.";
+
+using protocol::put_feed;
+using protocol::take_feed;
+
+std::string said(int error) {
+  return std::generic_category().message(error);
+}
+
+bool read_at(int file, std::span<std::byte> to, std::uint64_t offset) {
+  while (!to.empty()) {
+    const ssize_t got = ::pread(file, to.data(), to.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    to = to.subspan(static_cast<std::size_t>(got));
+    offset += static_cast<std::uint64_t>(got);
+  }
+  return true;
+}
+
+// Empty, or what is wrong.
+std::string write_all(int file, std::span<const std::byte> bytes, std::uint64_t offset) {
+  if (BF_FAILPOINT("feed.full")) return said(ENOSPC);
+  while (!bytes.empty()) {
+    const ssize_t put = ::pwrite(file, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return said(put == 0 ? ENOSPC : errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(put));
+    offset += static_cast<std::uint64_t>(put);
+  }
+  return "";
+}
+
+}  // namespace
+
+FeedLog::FeedLog(std::string folder, FeedSettings settings)
+    : folder_(std::move(folder)), settings_(std::move(settings)) {
+  lock_ = protocol::Descriptor(
+      ::open((folder_ + "/" + std::string(kSettingsFile)).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!lock_ || ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0)
+    throw FeedError(fmt::format(
+        "{}: {}", folder_, errno == EWOULDBLOCK ? "another service has this feed" : said(errno)));
+  recover();
+}
+
+FeedLog::~FeedLog() = default;
+
+// ------------------------------------------------------------------------------ recovery ----
+
+void FeedLog::recover() {
+  DIR* const listing = ::opendir(folder_.c_str());
+  if (!listing) throw FeedError(fmt::format("{}: {}", folder_, said(errno)));
+  std::vector<std::uint64_t> firsts;
+  while (const dirent* const entry = ::readdir(listing)) {
+    const std::string_view name = entry->d_name;
+    std::uint64_t first = 0;
+    if (name.substr(0, kPrefix.size()) != kPrefix) continue;
+    const auto end =
+        std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), first);
+    if (end.ec == std::errc() && end.ptr == name.data() + name.size()) firsts.push_back(first);
+  }
+  ::closedir(listing);
+  std::sort(firsts.begin(), firsts.end());
+  for (std::size_t i = 0; i < firsts.size(); ++i) {
+    auto segment = std::make_shared<Segment>();
+    segment->first = firsts[i];
+    segment->number = next_number_++;
+    names_[segment->number] = fmt::format("{}{:020}", kPrefix, firsts[i]);
+    const bool is_last = i + 1 == firsts.size();
+    if (!segments_.empty() &&
+        segments_.back()->first + segments_.back()->entries.size() != segment->first)
+      throw FeedError(fmt::format(
+          "{}: a file of records is missing before {}; put the file back, or move the later ones "
+          "elsewhere",
+          folder_, names_[segment->number]));
+    read_segment(*segment, is_last);
+    // It was only begun when the machine died.
+    if (segment->bytes == 0 && is_last) {
+      ::unlink((folder_ + "/" + names_[segment->number]).c_str());
+      continue;
+    }
+    segments_.push_back(std::move(segment));
+  }
+  if (!segments_.empty()) {
+    first_ = segments_.front()->first;
+    written_ = durable_ = segments_.back()->first + segments_.back()->entries.size();
+  }
+  for (auto& [id, producer] : producers_) producer.written = producer.durable = producer.taken;
+  end_durable_ = end_written_;
+  if (segments_.empty()) begin_segment();
+  // What was not durable, and is there, is made so before it is served.
+  segments_.back()->is_dirty = true;
+  if (const std::string problem = sync(); !problem.empty())
+    throw FeedError(fmt::format("{}: {}", folder_, problem));
+}
+
+void FeedLog::read_segment(Segment& segment, bool is_last) {
+  const std::string path = folder_ + "/" + names_[segment.number];
+  std::string problem;
+  segment.file = protocol::open_regular(path, O_RDWR, problem);
+  if (!segment.file) throw FeedError(fmt::format("{}: {}", path, problem));
+  struct stat status {};
+  if (fstat(segment.file.get(), &status) != 0)
+    throw FeedError(fmt::format("{}: {}", path, said(errno)));
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  std::vector<std::byte> bytes(kHead);
+  if (size < kHead || !read_at(segment.file.get(), bytes, 0)) {
+    if (is_last) return;
+    throw FeedError(fmt::format("{} is no file of records", path));
+  }
+  std::span<const std::byte> head(bytes);
+  const bool is_ours = std::memcmp(head.data(), kMagic.data(), kMagic.size()) == 0;
+  head = head.subspan(kMagic.size());
+  const auto version = take_feed<std::uint32_t>(head);
+  take_feed<std::uint32_t>(head);
+  const auto id = take_feed<std::uint64_t>(head);
+  const auto first = take_feed<std::uint64_t>(head);
+  if (!is_ours || version != kVersion || id != settings_.id || first != segment.first)
+    throw FeedError(fmt::format("{} is of another feed or version", path));
+  // A part of the file at a time; frames may lie across parts.
+  constexpr std::size_t kPart = 1 << 22;
+  std::uint64_t at = kHead;
+  std::uint64_t part_at = kHead;
+  std::vector<std::byte> part;
+  const auto have = [&](std::uint64_t from, std::uint64_t count) {
+    if (from + count > size) return false;
+    if (from >= part_at && from + count <= part_at + part.size()) return true;
+    part_at = from;
+    part.resize(std::min<std::uint64_t>(std::max<std::uint64_t>(kPart, count), size - from));
+    return read_at(segment.file.get(), part, from);
+  };
+  while (have(at, kFrameHead)) {
+    std::span<const std::byte> frame(part.data() + (at - part_at), kFrameHead);
+    const auto length = take_feed<std::uint32_t>(frame);
+    const auto sum = take_feed<std::uint32_t>(frame);
+    if (length == 0 || length > kRecordHead + protocol::kFeedRecordMost) break;
+    if (!have(at, kFrameHead + length)) break;
+    const std::span<const std::byte> body(part.data() + (at - part_at) + kFrameHead, length);
+    if (log::crc32c(body) != sum || !apply(segment, body, at + kFrameHead)) break;
+    at += kFrameHead + length;
+  }
+  segment.bytes = at;
+  if (at == size) return;
+  if (!is_last)
+    throw FeedError(fmt::format(
+        "{} is damaged at byte {}; restore it, or move it and the later files elsewhere", path,
+        at));
+  cut_ += size - at;
+  if (::ftruncate(segment.file.get(), static_cast<off_t>(at)) != 0)
+    throw FeedError(fmt::format("{}: {}", path, said(errno)));
+}
+
+bool FeedLog::apply(Segment& segment, std::span<const std::byte> body, std::uint64_t offset) {
+  const std::span<const std::byte> whole = body;
+  const auto kind = take_feed<std::uint8_t>(body);
+  if (kind == kEnd) {
+    end_written_ = true;
+    return whole.size() == 1;
+  }
+  if (kind == kState && whole.size() == kStateBytes) {
+    const auto id = take_feed<std::uint64_t>(body);
+    Producer& producer = producers_[id];
+    producer.taken = std::max(producer.taken, take_feed<std::uint64_t>(body));
+    counts_.taken = take_feed<std::uint64_t>(body);
+    counts_.doubled = take_feed<std::uint64_t>(body);
+    counts_.late = take_feed<std::uint64_t>(body);
+    counts_.thinned = take_feed<std::uint64_t>(body);
+    counts_.malformed = take_feed<std::uint64_t>(body);
+    return true;
+  }
+  if (kind != kRecord || whole.size() < kRecordHead || end_written_) return false;
+  const auto label = take_feed<std::int32_t>(body);
+  Producer& producer = producers_[take_feed<std::uint64_t>(body)];
+  producer.taken = std::max(producer.taken, take_feed<std::uint64_t>(body));
+  take_feed<std::uint64_t>(body);
+  newest_ns_ = std::max(newest_ns_, take_feed<std::int64_t>(body));
+  segment.entries.push_back({static_cast<std::uint32_t>(offset + kRecordHead),
+                             static_cast<std::uint32_t>(body.size()), label});
+  ++counts_.taken;
+  return true;
+}
+
+// ------------------------------------------------------------------------------- taking ----
+
+Taken FeedLog::take(std::uint64_t producer, const protocol::FeedRecordHead& head,
+                    std::span<const std::byte> bytes, std::uint64_t taken_part) {
+  const std::lock_guard lock(mutex_);
+  Producer& from = producers_[producer];
+  if (head.sequence <= from.taken) {
+    ++counts_.doubled;
+    from.is_changed = true;
+    return Taken::doubled;
+  }
+  from.taken = head.sequence;
+  const bool fits = settings_.schema == "bytes"
+                        ? !bytes.empty() && bytes.size() <= settings_.record_bytes
+                        : bytes.size() == settings_.record_bytes;
+  if (!fits || end_waits_ || end_written_) {
+    ++counts_.malformed;
+    from.is_changed = true;
+    return Taken::malformed;
+  }
+  if (settings_.late_after.count() > 0 && newest_ns_ != INT64_MIN &&
+      head.time_ns < newest_ns_ - settings_.late_after.count()) {
+    ++counts_.late;
+    from.is_changed = true;
+    return Taken::late;
+  }
+  const std::uint64_t record = written_ + new_entries_.size();
+  if ((hash(head.key, head.sequence) & UINT32_MAX) >= taken_part ||
+      record >= order::kLiveRecordsMost) {
+    ++counts_.thinned;
+    from.is_changed = true;
+    return Taken::thinned;
+  }
+  newest_ns_ = std::max(newest_ns_, head.time_ns);
+  body_.clear();
+  put_feed(static_cast<std::uint8_t>(kRecord), body_);
+  put_feed(head.label, body_);
+  put_feed(producer, body_);
+  put_feed(head.sequence, body_);
+  put_feed(head.key, body_);
+  put_feed(head.time_ns, body_);
+  body_.insert(body_.end(), bytes.begin(), bytes.end());
+  new_entries_.push_back({static_cast<std::uint32_t>(buffer_.size() + kFrameHead + kRecordHead),
+                          static_cast<std::uint32_t>(bytes.size()), head.label});
+  put_frame(body_);
+  ++counts_.taken;
+  return Taken::taken;
+}
+
+void FeedLog::count_malformed(std::uint64_t producer) {
+  const std::lock_guard lock(mutex_);
+  ++counts_.malformed;
+  producers_[producer].is_changed = true;
+}
+
+void FeedLog::end() {
+  const std::lock_guard lock(mutex_);
+  if (end_waits_ || end_written_) return;
+  end_waits_ = true;
+  body_.assign(1, static_cast<std::byte>(kEnd));
+  put_frame(body_);
+}
+
+std::uint64_t FeedLog::last_sequence(std::uint64_t producer) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = producers_.find(producer);
+  return found == producers_.end() ? 0 : found->second.taken;
+}
+
+bool FeedLog::has_to_write() const {
+  const std::lock_guard lock(mutex_);
+  return !buffer_.empty() || std::any_of(producers_.begin(), producers_.end(),
+                                         [](const auto& one) { return one.second.is_changed; });
+}
+
+void FeedLog::put_frame(std::span<const std::byte> body) {
+  put_feed(static_cast<std::uint32_t>(body.size()), buffer_);
+  put_feed(log::crc32c(body), buffer_);
+  buffer_.insert(buffer_.end(), body.begin(), body.end());
+}
+
+void FeedLog::put_state(std::uint64_t producer, std::uint64_t sequence, std::uint64_t taken) {
+  body_.clear();
+  put_feed(static_cast<std::uint8_t>(kState), body_);
+  for (const std::uint64_t value : {producer, sequence, taken, counts_.doubled, counts_.late,
+                                    counts_.thinned, counts_.malformed})
+    put_feed(value, body_);
+  put_frame(body_);
+}
+
+// What waits to be written comes into it. Its states are as of the file before it, which is durable
+// first: a file never follows one that is torn.
+void FeedLog::begin_segment() {
+  if (!segments_.empty() && ::fdatasync(segments_.back()->file.get()) != 0) {
+    broken_ = true;
+    throw FeedError(fmt::format("{}: {}", folder_, said(errno)));
+  }
+  auto segment = std::make_shared<Segment>();
+  segment->first = written_;
+  segment->number = next_number_;
+  const std::string name = fmt::format("{}{:020}", kPrefix, written_);
+  const std::string path = folder_ + "/" + name;
+  segment->file =
+      protocol::Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!segment->file) throw FeedError(fmt::format("{}: {}", path, said(errno)));
+  std::vector<std::byte> head;
+  const auto magic = std::as_bytes(std::span(kMagic));
+  head.insert(head.end(), magic.begin(), magic.end());
+  put_feed(kVersion, head);
+  put_feed(std::uint32_t{0}, head);
+  put_feed(settings_.id, head);
+  put_feed(segment->first, head);
+  std::vector<std::byte> states;
+  std::swap(states, buffer_);
+  for (const auto& [id, producer] : producers_)
+    put_state(id, producer.written, counts_.taken - new_entries_.size());
+  std::swap(states, buffer_);
+  head.insert(head.end(), states.begin(), states.end());
+  if (const std::string problem = write_all(segment->file.get(), head, 0); !problem.empty()) {
+    ::unlink(path.c_str());
+    throw FeedError(fmt::format("{}: {}", path, problem));
+  }
+  segment->bytes = head.size();
+  segment->is_dirty = true;
+  names_[next_number_++] = name;
+  segments_.push_back(std::move(segment));
+  // The name must survive, too.
+  const protocol::Descriptor folder(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder) ::fsync(folder.get());
+}
+
+std::string FeedLog::write() {
+  const std::lock_guard lock(mutex_);
+  if (broken_) return "its drive has failed";
+  for (auto& [id, producer] : producers_) {
+    if (std::exchange(producer.is_changed, false)) put_state(id, producer.taken, counts_.taken);
+  }
+  if (buffer_.empty()) return "";
+  try {
+    if (segments_.back()->bytes > kHead && !segments_.back()->entries.empty() &&
+        segments_.back()->bytes + buffer_.size() > settings_.segment_bytes) {
+      begin_segment();
+    }
+  } catch (const FeedError& error) {
+    return error.what();
+  }
+  Segment& segment = *segments_.back();
+  if (const std::string problem = write_all(segment.file.get(), buffer_, segment.bytes);
+      !problem.empty()) {
+    // A part of it may be there. It is cut, so that a crash now leaves whole frames alone.
+    if (::ftruncate(segment.file.get(), static_cast<off_t>(segment.bytes)) != 0) broken_ = true;
+    return problem;
+  }
+  for (Entry entry : new_entries_) {
+    entry.offset += static_cast<std::uint32_t>(segment.bytes);
+    segment.entries.push_back(entry);
+  }
+  segment.bytes += buffer_.size();
+  segment.is_dirty = true;
+  written_ += new_entries_.size();
+  new_entries_.clear();
+  buffer_.clear();
+  if (end_waits_) end_written_ = true;
+  for (auto& [id, producer] : producers_) producer.written = producer.taken;
+  return "";
+}
+
+std::string FeedLog::sync() {
+  std::vector<std::shared_ptr<Segment>> dirty;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> sequences;
+  std::uint64_t written = 0;
+  bool ended = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (broken_) return "its drive has failed";
+    for (const auto& segment : segments_) {
+      if (std::exchange(segment->is_dirty, false)) dirty.push_back(segment);
+    }
+    written = written_;
+    ended = end_written_;
+    for (const auto& [id, producer] : producers_) {
+      if (producer.written != producer.durable) sequences.emplace_back(id, producer.written);
+    }
+  }
+  int error = 0;
+  for (const auto& segment : dirty) {
+    if (BF_FAILPOINT("feed.sync")) error = EIO;
+    if (error == 0 && ::fdatasync(segment->file.get()) != 0) error = errno;
+  }
+  const std::lock_guard lock(mutex_);
+  if (error != 0) {
+    broken_ = true;
+    return said(error);
+  }
+  durable_ = std::max(durable_, written);
+  end_durable_ = end_durable_ || ended;
+  for (const auto& [id, sequence] : sequences) producers_[id].durable = sequence;
+  return "";
+}
+
+// ------------------------------------------------------------------------------ looking ----
+
+std::uint64_t FeedLog::first() const {
+  const std::lock_guard lock(mutex_);
+  return first_;
+}
+
+std::uint64_t FeedLog::end_record() const {
+  const std::lock_guard lock(mutex_);
+  return durable_;
+}
+
+Bytes FeedLog::kept() const {
+  const std::lock_guard lock(mutex_);
+  Bytes bytes = 0;
+  for (const auto& segment : segments_) bytes += segment->bytes;
+  return bytes;
+}
+
+bool FeedLog::has_ended() const {
+  const std::lock_guard lock(mutex_);
+  return end_durable_;
+}
+
+LogCounts FeedLog::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+std::uint64_t FeedLog::durable_sequence(std::uint64_t producer) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = producers_.find(producer);
+  return found == producers_.end() ? 0 : found->second.durable;
+}
+
+std::optional<FeedLog::Place> FeedLog::find(std::uint64_t record) const {
+  const std::lock_guard lock(mutex_);
+  if (record < first_ || record >= durable_) return std::nullopt;
+  const auto next = std::upper_bound(
+      segments_.begin(), segments_.end(), record,
+      [](std::uint64_t at, const std::shared_ptr<Segment>& one) { return at < one->first; });
+  const Segment& segment = **std::prev(next);
+  const Entry& entry = segment.entries[record - segment.first];
+  return Place{segment.number, entry.offset, entry.bytes, entry.label};
+}
+
+std::string_view FeedLog::file_name(std::uint32_t file) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = names_.find(file);
+  return found == names_.end() ? std::string_view("") : found->second;
+}
+
+Bytes FeedLog::file_bytes(std::uint32_t file) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& segment : segments_) {
+    if (segment->number == file) return segment->bytes;
+  }
+  return 0;
+}
+
+void FeedLog::drop_before(std::uint64_t record) {
+  const std::lock_guard lock(mutex_);
+  while (segments_.size() > 1 && segments_[1]->first <= record) {
+    ::unlink((folder_ + "/" + names_[segments_.front()->number]).c_str());
+    segments_.pop_front();
+    first_ = segments_.front()->first;
+  }
+}
+
+}  // namespace batchflow::feeds

@@ -1,0 +1,161 @@
+// The log of a feed: its records, in the order in which they came, in files of its folder.
+//
+// A record is *written* when the system has it, and *durable* when the drive has it, too. Only
+// durable ones are acknowledged and served. One thread takes and writes, another makes durable; any
+// thread may look records up. After a crash the log is what was durable, and what was written of
+// the rest as far as it is whole: a torn end is cut.
+//
+//   file   := "BFFEED\r\n", version (4), 0 (4), id of the feed (8), number of its first record (8),
+//             frames
+//   frame  := length of the body (4), CRC-32C of the body (4), body
+//   body   := kind (1), rest
+//   record := class (4), producer (8), sequence (8), key (8), time in ns (8), the sample's bytes
+//   state  := producer (8), its last sequence (8), the counts of LogCounts (8 each)
+//   end    := nothing: no record will follow
+//
+// Each file begins with the states of all producers, so those before it may go.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/types.h"
+#include "runtime/feeds/feed_settings.h"
+#include "runtime/protocol/descriptor.h"
+#include "runtime/protocol/feed_wire.h"
+
+namespace batchflow::feeds {
+
+// What became of records, over the whole life of the feed.
+struct LogCounts {
+  std::uint64_t taken = 0;
+  std::uint64_t doubled = 0;    // sent again: they are there already
+  std::uint64_t late = 0;       // older than the settings allow
+  std::uint64_t thinned = 0;    // left out, since there was no room
+  std::uint64_t malformed = 0;  // of a wrong size, or from a connection that broke the rules
+  friend bool operator==(const LogCounts&, const LogCounts&) = default;
+};
+
+enum class Taken : std::uint8_t { taken, doubled, late, thinned, malformed };
+
+class FeedLog {
+ public:
+  // Opens the log in the folder, or begins it. Throws FeedError.
+  FeedLog(std::string folder, FeedSettings settings);
+  ~FeedLog();
+  FeedLog(const FeedLog&) = delete;
+  FeedLog& operator=(const FeedLog&) = delete;
+
+  const FeedSettings& settings() const { return settings_; }
+  const std::string& folder() const { return folder_; }
+  // How many bytes were cut from the end when the log was opened.
+  Bytes cut() const { return cut_; }
+
+  // ---- by the thread that takes
+
+  // The record is written with the next write(), or is counted. Records are left out unless the low
+  // 32 bits of their key's hash are below `taken_part`.
+  Taken take(std::uint64_t producer, const protocol::FeedRecordHead& head,
+             std::span<const std::byte> bytes, std::uint64_t taken_part);
+  void count_malformed(std::uint64_t producer);
+  void end();
+  // The last sequence of the producer that is taken, or was counted; 0: none.
+  std::uint64_t last_sequence(std::uint64_t producer) const;
+  bool has_to_write() const;
+  // Bytes that wait to be written.
+  Bytes waiting() const { return buffer_.size(); }
+  // Writes what was taken. Otherwise says what is wrong; what could not be written waits on, and
+  // the file is as it was.
+  [[nodiscard]] std::string write();
+
+  // ---- by the thread that makes durable
+
+  // Makes durable what was written before the call. Otherwise says what is wrong. After that the
+  // log takes nothing any more: what the drive has is not known.
+  [[nodiscard]] std::string sync();
+
+  // ---- by any thread
+
+  std::uint64_t first() const;
+  std::uint64_t end_record() const;  // behind the last durable one
+  Bytes kept() const;                // all files
+  bool has_ended() const;            // and that is durable
+  LogCounts counts() const;          // of what was taken, durable or not
+  // The last sequence of the producer of which the fate is durable.
+  std::uint64_t durable_sequence(std::uint64_t producer) const;
+  struct Place {
+    std::uint32_t file = 0;  // its number, see file_name
+    std::uint64_t offset = 0;
+    Bytes bytes = 0;
+    std::int32_t label = -1;
+  };
+  // None: it is not there, or gone.
+  std::optional<Place> find(std::uint64_t record) const;
+  // Below the folder; valid as long as the log. A zero byte follows.
+  std::string_view file_name(std::uint32_t file) const;
+  Bytes file_bytes(std::uint32_t file) const;
+  // Removes files of which all records are before that one.
+  void drop_before(std::uint64_t record);
+
+ private:
+  struct Entry {
+    std::uint32_t offset = 0;  // of the sample's bytes
+    std::uint32_t bytes = 0;
+    std::int32_t label = -1;
+  };
+  struct Segment {
+    std::uint64_t first = 0;
+    std::uint32_t number = 0;
+    Bytes bytes = 0;  // written
+    bool is_dirty = false;
+    std::vector<Entry> entries;
+    protocol::Descriptor file;
+  };
+  struct Producer {
+    std::uint64_t taken = 0;    // the last sequence
+    std::uint64_t written = 0;  // of that, as far as it is written
+    std::uint64_t durable = 0;
+    bool is_changed = false;  // without a record: its state is to be written
+  };
+
+  void recover();
+  void read_segment(Segment& segment, bool is_last);
+  bool apply(Segment& segment, std::span<const std::byte> body, std::uint64_t offset);
+  void begin_segment();
+  void put_state(std::uint64_t producer, std::uint64_t sequence, std::uint64_t taken);
+  void put_frame(std::span<const std::byte> body);
+
+  const std::string folder_;
+  const FeedSettings settings_;
+  Bytes cut_ = 0;
+  protocol::Descriptor lock_;
+
+  // By the thread that takes. Frames are whole, so a state is never written before its records.
+  std::vector<std::byte> buffer_;
+  std::vector<std::byte> body_;     // scratch
+  std::vector<Entry> new_entries_;  // of records in the buffer; offsets count from its beginning
+  bool end_waits_ = false;
+  std::int64_t newest_ns_ = INT64_MIN;
+
+  mutable std::mutex mutex_;  // all below
+  std::deque<std::shared_ptr<Segment>> segments_;
+  std::map<std::uint64_t, Producer> producers_;
+  LogCounts counts_;
+  std::uint64_t first_ = 0;
+  std::uint64_t written_ = 0;  // behind the last record that is written
+  std::uint64_t durable_ = 0;
+  bool end_written_ = false;
+  bool end_durable_ = false;
+  bool broken_ = false;
+  std::map<std::uint32_t, std::string> names_;  // of files, by number; they stay
+  std::uint32_t next_number_ = 0;
+};
+
+}  // namespace batchflow::feeds

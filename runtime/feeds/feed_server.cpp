@@ -1,0 +1,378 @@
+#include "runtime/feeds/feed_server.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <condition_variable>
+#include <list>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/base/random.h"
+#include "runtime/protocol/descriptor.h"
+#include "runtime/protocol/feed_hello.h"
+
+namespace batchflow::feeds {
+namespace {
+
+using protocol::FeedFrame;
+using protocol::put_feed;
+using protocol::take_feed;
+
+constexpr std::size_t kReadAtOnce = 1 << 18;
+constexpr Bytes kWrittenAtOnce = 1 << 22;  // taken before it is written
+constexpr std::size_t kConnectionsMost = 1024;
+constexpr int kTryAgainMs = 200;  // what could not be written
+
+std::string error_text(int error) {
+  return std::generic_category().message(error);
+}
+
+struct Connection {
+  protocol::Descriptor socket;
+  std::vector<std::byte> in;
+  std::size_t in_at = 0;  // before it, all is taken
+  std::vector<std::byte> out;
+  bool greeted = false;
+  bool waits = false;     // it can wait
+  std::uint8_t told = 0;  // flags of the last ack
+  bool closing = false;   // when all is sent
+  std::string name;
+  std::uint64_t producer = 0;
+  std::uint64_t taken = 0;  // the last sequence
+  std::uint64_t acked = 0;
+
+  std::span<const std::byte> unread() const { return std::span(in).subspan(in_at); }
+};
+
+}  // namespace
+
+std::uint64_t producer_id(std::string_view name) {
+  std::uint64_t id = hash(name.size());
+  for (const char byte : name) id = hash(id, static_cast<unsigned char>(byte));
+  return id;
+}
+
+class FeedServer::Parts {
+ public:
+  Parts(std::shared_ptr<FeedLog> log, Changed changed)
+      : log_(std::move(log)), changed_(std::move(changed)) {
+    listen();
+    wake_ = protocol::Descriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    if (!wake_) throw FeedError("no event can be made: " + error_text(errno));
+    taker_ = std::thread([this] { take(); });
+    syncer_ = std::thread([this] { sync(); });
+    pthread_setname_np(taker_.native_handle(), "bf-feed");
+    pthread_setname_np(syncer_.native_handle(), "bf-feed-sync");
+  }
+
+  ~Parts() {
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+    }
+    written_.notify_all();
+    wake();
+    taker_.join();
+    syncer_.join();
+    ::unlink(path_.c_str());
+  }
+
+  void pace(std::uint64_t needed_from, bool waits, std::uint64_t taken_part) {
+    waits_ = waits;
+    taken_part_ = taken_part;
+    log_->drop_before(needed_from);
+    wake();
+  }
+
+  FeedState state() const {
+    return {log_->first(), log_->end_record(), log_->kept(), log_->has_ended()};
+  }
+
+  FeedStatus status() const {
+    const std::lock_guard lock(mutex_);
+    return {state(), log_->counts(), producers_, waits_, problem_};
+  }
+
+ private:
+  void listen() {
+    path_ = log_->folder() + "/" + std::string(kSocket);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    // The path may be too long for an address; by the folder's descriptor it is short.
+    folder_ =
+        protocol::Descriptor(::open(log_->folder().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    const std::string path = fmt::format("/proc/self/fd/{}/{}", folder_.get(), kSocket);
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    ::unlink(path_.c_str());  // of a service that died: this one has the log's lock
+    listener_ =
+        protocol::Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!listener_ ||
+        ::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+        ::listen(listener_.get(), 64) != 0) {
+      throw FeedError(fmt::format("{}: {}", path_, error_text(errno)));
+    }
+  }
+
+  void wake() {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t put = ::write(wake_.get(), &one, sizeof one);
+  }
+
+  bool ends() const {
+    const std::lock_guard lock(mutex_);
+    return ends_;
+  }
+
+  // ------------------------------------------------------------------------- the taker ----
+
+  void take() {
+    std::vector<pollfd> polled;
+    while (!ends()) {
+      const bool stuck = !write();
+      polled.clear();
+      polled.push_back({wake_.get(), POLLIN, 0});
+      polled.push_back({listener_.get(),
+                        static_cast<short>(connections_.size() < kConnectionsMost ? POLLIN : 0),
+                        0});
+      for (const Connection& one : connections_) {
+        const bool reads = !one.closing && !stuck && !(waits_ && one.waits && is_full());
+        polled.push_back(
+            {one.socket.get(),
+             static_cast<short>((reads ? POLLIN : 0) | (one.out.empty() ? 0 : POLLOUT)), 0});
+      }
+      ::poll(polled.data(), polled.size(), stuck ? kTryAgainMs : -1);
+      std::uint64_t count = 0;
+      while (::read(wake_.get(), &count, sizeof count) > 0) {
+      }
+      auto at = polled.begin() + 2;
+      for (Connection& one : connections_) {
+        const short events = (at++)->revents;
+        if ((events & POLLIN) != 0) read(one);
+        if ((events & (POLLERR | POLLHUP)) != 0 && (events & POLLIN) == 0) one.socket.reset();
+      }
+      if ((polled[1].revents & POLLIN) != 0) accept();
+      acknowledge();
+      for (Connection& one : connections_) send(one);
+      connections_.remove_if(
+          [](const Connection& one) { return !one.socket || (one.closing && one.out.empty()); });
+      const std::lock_guard lock(mutex_);
+      producers_ = static_cast<std::uint32_t>(
+          std::count_if(connections_.begin(), connections_.end(),
+                        [](const Connection& one) { return one.greeted; }));
+    }
+  }
+
+  // The log has no room at all: who can wait is not read from.
+  bool is_full() const { return log_->kept() + log_->waiting() >= log_->settings().keep_bytes; }
+
+  // False: what was taken cannot be written now, so nothing more is taken.
+  bool write() {
+    if (!log_->has_to_write()) return true;
+    const std::string problem = log_->write();
+    const std::lock_guard lock(mutex_);
+    if (!broken_) problem_ = problem;
+    has_written_ = has_written_ || problem.empty();
+    if (has_written_) written_.notify_one();
+    return problem.empty();
+  }
+
+  void accept() {
+    for (;;) {
+      protocol::Descriptor socket(
+          ::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      if (!socket) return;
+      connections_.emplace_back().socket = std::move(socket);
+    }
+  }
+
+  void read(Connection& one) {
+    // As much as may be written at once, so that all connections have their turn.
+    for (Bytes had = 0; had < kWrittenAtOnce && one.socket && !one.closing;) {
+      const std::size_t before = one.in.size();
+      one.in.resize(before + kReadAtOnce);
+      const ssize_t got = ::recv(one.socket.get(), one.in.data() + before, kReadAtOnce, 0);
+      one.in.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+      if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+      if (got <= 0) {
+        // It may have stopped in the middle of a record, which then never was.
+        if (!one.unread().empty() && one.greeted) log_->count_malformed(one.producer);
+        one.socket.reset();
+        return;
+      }
+      had += static_cast<Bytes>(got);
+      parse(one);
+    }
+  }
+
+  void parse(Connection& one) {
+    while (!one.closing) {
+      std::span<const std::byte> bytes = one.unread();
+      if (bytes.size() < protocol::kFeedLength + 1) break;
+      const auto length = take_feed<std::uint32_t>(bytes);
+      const std::size_t most =
+          one.greeted ? protocol::kFeedRecordHead + 1 + std::size_t{log_->settings().record_bytes}
+                      : protocol::kFeedHelloMost;
+      // Nothing is set apart for what a length only claims.
+      if (length == 0 || length > most) {
+        refuse(one, fmt::format("a frame of {} bytes; a record may have {}", length,
+                                log_->settings().record_bytes));
+        break;
+      }
+      if (bytes.size() < length) break;
+      const auto kind = static_cast<FeedFrame>(take_feed<std::uint8_t>(bytes));
+      one.in_at += protocol::kFeedLength + length;
+      frame(one, kind, bytes.first(length - 1));
+    }
+    // What is left is moved to the front now and then.
+    if (one.in_at > 0 && (one.in_at == one.in.size() || one.in_at > kWrittenAtOnce)) {
+      one.in.erase(one.in.begin(), one.in.begin() + static_cast<std::ptrdiff_t>(one.in_at));
+      one.in_at = 0;
+    }
+  }
+
+  void frame(Connection& one, FeedFrame kind, std::span<const std::byte> rest) {
+    if (!one.greeted) {
+      if (kind != FeedFrame::hello) return refuse(one, "the first frame is no hello");
+      return greet(one, {reinterpret_cast<const char*>(rest.data()), rest.size()});
+    }
+    if (kind == FeedFrame::end) return log_->end();
+    if (kind != FeedFrame::record || rest.size() < protocol::kFeedRecordHead)
+      return refuse(one, "a frame that a producer does not send");
+    const protocol::FeedRecordHead head = protocol::take_feed_record(rest);
+    if (head.sequence == 0) return refuse(one, "a record without a sequence");
+    log_->take(one.producer, head, rest, one.waits ? std::uint64_t{1} << 32 : taken_part_.load());
+    one.taken = std::max(one.taken, head.sequence);
+  }
+
+  void greet(Connection& one, std::string_view text) {
+    std::string problem;
+    const auto hello = protocol::feed_hello_from(text, problem);
+    if (!hello) return refuse(one, fmt::format("its hello cannot be read: {}", problem));
+    one.name = hello->producer;
+    one.waits = hello->waits;
+    if (hello->schema != log_->settings().schema)
+      return refuse(one, fmt::format("it sends records of '{}', and the feed has '{}'",
+                                     hello->schema, log_->settings().schema));
+    const bool doubled =
+        std::any_of(connections_.begin(), connections_.end(), [&](const Connection& other) {
+          return &other != &one && other.greeted && other.socket && other.name == one.name;
+        });
+    if (doubled)
+      return refuse(one, fmt::format("a producer '{}' is connected already; give each a name of "
+                                     "its own",
+                                     one.name));
+    one.producer = producer_id(one.name);
+    one.greeted = true;
+    one.taken = log_->last_sequence(one.producer);
+    one.acked = log_->durable_sequence(one.producer);
+    protocol::put_feed_frame(FeedFrame::welcome, 12, one.out);
+    put_feed(one.acked, one.out);
+    put_feed(static_cast<std::uint32_t>(log_->settings().record_bytes), one.out);
+  }
+
+  void refuse(Connection& one, const std::string& why) {
+    if (one.greeted) log_->count_malformed(one.producer);
+    protocol::put_feed_text(FeedFrame::refused, why, one.out);
+    one.closing = true;
+  }
+
+  void acknowledge() {
+    for (Connection& one : connections_) {
+      if (!one.greeted || !one.socket || one.closing) continue;
+      const std::uint64_t durable = log_->durable_sequence(one.producer);
+      const auto flags =
+          static_cast<std::uint8_t>((waits_ && one.waits ? protocol::kFeedWaits : 0) |
+                                    (log_->has_ended() ? protocol::kFeedEnded : 0));
+      if (durable == one.acked && flags == one.told) continue;
+      one.acked = durable;
+      one.told = flags;
+      protocol::put_feed_frame(FeedFrame::ack, 9, one.out);
+      put_feed(durable, one.out);
+      put_feed(flags, one.out);
+    }
+  }
+
+  static void send(Connection& one) {
+    while (one.socket && !one.out.empty()) {
+      const ssize_t put = ::send(one.socket.get(), one.out.data(), one.out.size(), MSG_NOSIGNAL);
+      if (put < 0 && (errno == EAGAIN || errno == EINTR)) return;
+      if (put <= 0) return one.socket.reset();
+      one.out.erase(one.out.begin(), one.out.begin() + put);
+    }
+  }
+
+  // ------------------------------------------------------------------------ the syncer ----
+
+  void sync() {
+    FeedState last = state();
+    for (;;) {
+      {
+        std::unique_lock lock(mutex_);
+        written_.wait(lock, [this] { return has_written_ || ends_; });
+        if (ends_) return;
+        has_written_ = false;
+      }
+      const std::string problem = log_->sync();
+      if (!problem.empty()) {
+        const std::lock_guard lock(mutex_);
+        broken_ = true;
+        problem_ = problem;
+        return;
+      }
+      wake();
+      const FeedState now = state();
+      if (now.end != last.end || now.ended != last.ended) changed_(now);
+      last = now;
+    }
+  }
+
+  const std::shared_ptr<FeedLog> log_;
+  const Changed changed_;
+  std::string path_;
+  protocol::Descriptor folder_;
+  protocol::Descriptor listener_;
+  protocol::Descriptor wake_;
+  std::list<Connection> connections_;  // by the taker
+  std::atomic<bool> waits_ = false;
+  std::atomic<std::uint64_t> taken_part_ = std::uint64_t{1} << 32;
+
+  mutable std::mutex mutex_;  // all below
+  std::condition_variable written_;
+  bool has_written_ = false;
+  bool ends_ = false;
+  bool broken_ = false;
+  std::uint32_t producers_ = 0;
+  std::string problem_;
+
+  std::thread taker_;
+  std::thread syncer_;
+};
+
+FeedServer::FeedServer(std::shared_ptr<FeedLog> log, Changed changed)
+    : parts_(std::make_unique<Parts>(std::move(log), std::move(changed))) {}
+FeedServer::~FeedServer() = default;
+
+void FeedServer::pace(std::uint64_t needed_from, bool waits, std::uint64_t taken_part) {
+  parts_->pace(needed_from, waits, taken_part);
+}
+FeedState FeedServer::state() const {
+  return parts_->state();
+}
+FeedStatus FeedServer::status() const {
+  return parts_->status();
+}
+
+}  // namespace batchflow::feeds

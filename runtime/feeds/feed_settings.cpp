@@ -1,0 +1,147 @@
+#include "runtime/feeds/feed_settings.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "runtime/protocol/descriptor.h"
+#include "runtime/protocol/feed_wire.h"
+
+namespace batchflow::feeds {
+namespace {
+
+constexpr Bytes kSegmentLeast = 1 << 16;
+constexpr Bytes kSegmentMost = Bytes{1} << 30;
+
+std::string problem_of(int error) {
+  return std::generic_category().message(error);
+}
+
+}  // namespace
+
+batch::BatchSpec fields_of(const FeedSettings& settings) {
+  batch::BatchSpec spec;
+  if (settings.schema == "bytes") return spec;
+  const std::string_view text = settings.schema;
+  const std::size_t open = text.find('[');
+  const auto type = batch::element_from(text.substr(0, open));
+  const auto refuse = [&] {
+    throw FeedError(
+        fmt::format("'{}' is no schema of records; write bytes, or numbers such as f32[16]", text));
+  };
+  if (!type || (open != text.npos && text.back() != ']')) refuse();
+  batch::Field field;
+  field.name = "value";
+  field.type = *type;
+  std::string_view rest = open == text.npos ? "" : text.substr(open + 1, text.size() - open - 2);
+  while (!rest.empty()) {
+    std::uint64_t size = 0;
+    const auto end = std::from_chars(rest.data(), rest.data() + rest.size(), size);
+    if (end.ec != std::errc() || size == 0) refuse();
+    field.shape.push_back(size);
+    rest.remove_prefix(static_cast<std::size_t>(end.ptr - rest.data()));
+    if (!rest.empty() && (rest.front() != ',' || rest.size() == 1)) refuse();
+    if (!rest.empty()) rest.remove_prefix(1);
+  }
+  spec.fields.push_back(std::move(field));
+  if (const std::string problem = spec.problem(); !problem.empty())
+    throw FeedError(fmt::format("no batch can have records of '{}': {}", text, problem));
+  return spec;
+}
+
+void complete(FeedSettings& settings) {
+  const batch::BatchSpec spec = fields_of(settings);
+  if (!spec.fields.empty()) settings.record_bytes = spec.fields.front().row_bytes();
+  if (settings.record_bytes == 0 || settings.record_bytes > protocol::kFeedRecordMost)
+    throw FeedError(fmt::format("records of {} bytes; a feed has records of 1 to {}",
+                                settings.record_bytes, protocol::kFeedRecordMost));
+  if (settings.segment_bytes == 0) settings.segment_bytes = settings.keep_bytes / 8;
+  settings.segment_bytes = std::min(std::max(settings.segment_bytes, kSegmentLeast), kSegmentMost);
+  if (settings.keep_bytes < 4 * settings.segment_bytes ||
+      settings.keep_bytes / 4 < settings.record_bytes)
+    throw FeedError(
+        fmt::format("a feed that keeps {} bytes, in files of {} bytes, with records of up to {}; "
+                    "let it keep at "
+                    "least four times as much as a file and a record have",
+                    settings.keep_bytes, settings.segment_bytes, settings.record_bytes));
+  while (settings.id == 0) {
+    if (getrandom(&settings.id, sizeof settings.id, 0) != sizeof settings.id)
+      throw FeedError("the system gives no random numbers: " + problem_of(errno));
+  }
+}
+
+std::string to_json(const FeedSettings& settings) {
+  nlohmann::ordered_json json;
+  json["v"] = 1;
+  json["id"] = fmt::format("{:016x}", settings.id);
+  json["schema"] = settings.schema;
+  json["record_bytes"] = settings.record_bytes;
+  json["labelled"] = settings.labelled;
+  json["keep_bytes"] = settings.keep_bytes;
+  json["segment_bytes"] = settings.segment_bytes;
+  json["late_after_ns"] = settings.late_after.count();
+  return json.dump(2) + "\n";
+}
+
+FeedSettings settings_from_json(std::string_view text, std::string_view name) {
+  FeedSettings settings;
+  try {
+    const nlohmann::json json = nlohmann::json::parse(text);
+    if (json.at("v").get<int>() != 1)
+      throw FeedError(fmt::format("{}: it was written by another version", name));
+    const std::string id = json.at("id").get<std::string>();
+    const auto end = std::from_chars(id.data(), id.data() + id.size(), settings.id, 16);
+    if (end.ec != std::errc() || end.ptr != id.data() + id.size() || settings.id == 0)
+      throw FeedError(fmt::format("{}: '{}' is no id of a feed", name, id));
+    settings.schema = json.at("schema").get<std::string>();
+    settings.record_bytes = json.at("record_bytes").get<Bytes>();
+    settings.labelled = json.at("labelled").get<bool>();
+    settings.keep_bytes = json.at("keep_bytes").get<Bytes>();
+    settings.segment_bytes = json.at("segment_bytes").get<Bytes>();
+    settings.late_after = Duration(json.at("late_after_ns").get<std::int64_t>());
+  } catch (const nlohmann::json::exception& error) {
+    throw FeedError(fmt::format("{}: {}", name, error.what()));
+  }
+  complete(settings);
+  return settings;
+}
+
+FeedSettings read_settings(const std::string& folder) {
+  const std::string path = folder + "/" + std::string(kSettingsFile);
+  std::string problem;
+  const protocol::Descriptor file = protocol::open_regular(path, O_RDONLY, problem);
+  if (!file) throw FeedError(fmt::format("{}: {}", path, problem));
+  std::string text(65'536, '\0');
+  const ssize_t size = ::read(file.get(), text.data(), text.size());
+  if (size < 0) throw FeedError(fmt::format("{}: {}", path, problem_of(errno)));
+  text.resize(static_cast<std::size_t>(size));
+  return settings_from_json(text, path);
+}
+
+void create_feed(const std::string& folder, FeedSettings settings) {
+  complete(settings);
+  if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST)
+    throw FeedError(fmt::format("{} cannot be made: {}", folder, problem_of(errno)));
+  const std::string path = folder + "/" + std::string(kSettingsFile);
+  const std::string text = to_json(settings);
+  const protocol::Descriptor file(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!file) {
+    throw FeedError(errno == EEXIST ? fmt::format("{} is a feed already", folder)
+                                    : fmt::format("{}: {}", path, problem_of(errno)));
+  }
+  if (::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+      ::fsync(file.get()) != 0) {
+    const int error = errno;
+    ::unlink(path.c_str());
+    throw FeedError(fmt::format("{}: {}", path, problem_of(error)));
+  }
+}
+
+}  // namespace batchflow::feeds

@@ -1,0 +1,58 @@
+#include "runtime/service/datasets/feeds.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/feeds/feed_index.h"
+
+namespace batchflow::service {
+
+void Feeds::added(const ServedDataset& dataset, const Post& post) {
+  const auto* const index = dynamic_cast<const feeds::FeedIndex*>(dataset.index.get());
+  if (!index || servers_.contains(dataset.id.value)) return;
+  Served served;
+  served.name = dataset.name;
+  served.log = index->log();
+  // The threads of a server end before this does, but what they have posted may come later.
+  const DatasetId id = dataset.id;
+  served.server = std::make_unique<feeds::FeedServer>(
+      served.log, [this, id, post](const feeds::FeedState&) { post([this, id] { report(id); }); });
+  servers_[id.value] = std::move(served);
+  report(id);
+}
+
+void Feeds::report(DatasetId dataset) {
+  const auto found = servers_.find(dataset.value);
+  if (found == servers_.end()) return;
+  const feeds::FeedState state = found->second.server->state();
+  inbox_.add(engine::SourceGrew{dataset, state.first, state.end, state.kept,
+                                found->second.log->settings().keep_bytes, state.ended});
+}
+
+void Feeds::paced(const engine::SourcePaced& command) {
+  const auto found = servers_.find(command.dataset.value);
+  if (found == servers_.end()) return;
+  feeds::FeedServer& server = *found->second.server;
+  const std::uint64_t before = server.state().first;
+  server.pace(command.needed_from, command.waits, command.taken_part);
+  if (server.state().first != before) report(command.dataset);
+}
+
+std::uint64_t Feeds::next_record(DatasetId dataset) const {
+  const auto found = servers_.find(dataset.value);
+  return found == servers_.end() ? 0 : found->second.server->state().end;
+}
+
+bool Feeds::has_producers() const {
+  return std::any_of(servers_.begin(), servers_.end(),
+                     [](const auto& one) { return one.second.server->status().producers > 0; });
+}
+
+std::vector<Feeds::Status> Feeds::status() const {
+  std::vector<Status> all;
+  for (const auto& [id, served] : servers_)
+    all.push_back({served.name, served.log->settings(), served.server->status()});
+  return all;
+}
+
+}  // namespace batchflow::service

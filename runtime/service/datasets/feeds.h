@@ -1,0 +1,54 @@
+// The feeds of the service: each has a log, a socket for producers, and a dataset that grows.
+//
+// The engine says how they go on. This only brings what is durable to the engine, and what the
+// engine says to the feed. It lives on the service's thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/engine/event.h"
+#include "runtime/feeds/feed_server.h"
+#include "runtime/service/datasets/datasets.h"
+#include "runtime/service/inbox.h"
+#include "runtime/service/post.h"
+
+namespace batchflow::service {
+
+class Feeds {
+ public:
+  explicit Feeds(Inbox& inbox) : inbox_(inbox) {}
+
+  // Begins to take records, if the dataset is a feed. Throws feeds::FeedError.
+  void added(const ServedDataset& dataset, const Post& post);
+  void paced(const engine::SourcePaced& command);
+  // All end: nothing is taken any more.
+  void end() { servers_.clear(); }
+
+  // The record that comes next in the feed, for a job that begins with it; 0: it is no feed.
+  std::uint64_t next_record(DatasetId dataset) const;
+  bool has_producers() const;
+  struct Status {
+    std::string name;
+    feeds::FeedSettings settings;
+    feeds::FeedStatus feed;
+  };
+  std::vector<Status> status() const;
+
+ private:
+  struct Served {
+    std::string name;
+    std::shared_ptr<feeds::FeedLog> log;
+    std::unique_ptr<feeds::FeedServer> server;
+  };
+  void report(DatasetId dataset);
+
+  Inbox& inbox_;
+  std::map<std::uint32_t, Served> servers_;  // by dataset
+};
+
+}  // namespace batchflow::service

@@ -1,0 +1,212 @@
+#include "core/order/live_epoch.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/base/random.h"
+#include "core/order/position.h"
+
+namespace batchflow::test::live_epoch_test {
+
+namespace {
+
+using order::Draw;
+using order::LiveEpoch;
+using order::Position;
+using order::Slice;
+
+constexpr order::KeyRoot kRoot{7, 3};
+
+std::vector<Draw> draws_of(LiveEpoch& epoch, std::uint64_t first, std::size_t count) {
+  std::vector<Draw> draws(count);
+  epoch.fill(first, draws);
+  return draws;
+}
+
+std::vector<std::uint64_t> ids(const std::vector<Draw>& draws) {
+  std::vector<std::uint64_t> ids;
+  for (const Draw& draw : draws) ids.push_back(draw.sample.value);
+  return ids;
+}
+
+}  // namespace
+
+TEST_CASE("a step has the next records, in turn over its ranks") {
+  LiveEpoch epoch(kRoot, 1, 40, 0, 2, 3, 10);
+  CHECK(!epoch.has(0));
+  epoch.decide(6, 0);
+  epoch.decide(6, 0);
+  CHECK(epoch.has(11));
+  CHECK(!epoch.has(12));
+  CHECK(ids(draws_of(epoch, 0, 12)) ==
+        std::vector<std::uint64_t>{40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51});
+  CHECK(epoch.next() == 52);
+  CHECK(epoch.fills() == 0);
+}
+
+TEST_CASE("a step that is short of records is filled evenly, by keyed draws from the last ones") {
+  LiveEpoch epoch(kRoot, 1, 40, 5, 2, 4, 10);
+  epoch.decide(3, 0);
+  const std::vector<Draw> draws = draws_of(epoch, 0, 8);
+  // floor(i * 3 / 2): one record for the first rank, two for the second.
+  CHECK(draws[0] == Draw{SampleId(40), 0});
+  CHECK(draws[4] == Draw{SampleId(41), 0});
+  CHECK(draws[5] == Draw{SampleId(42), 0});
+  std::uint64_t fill = 5;
+  for (const std::size_t at : {1, 2, 3, 6, 7}) {
+    CAPTURE(at);
+    Random random(hash(12, kRoot.dataset_version, kRoot.seed, fill));
+    CHECK(draws[at] == Draw{SampleId(30 + random.below(10)), 1 + fill});
+    ++fill;
+  }
+  CHECK(epoch.next() == 43);
+  CHECK(epoch.fills() == 10);
+}
+
+TEST_CASE("fills come from what is still there, and each of it as often") {
+  LiveEpoch epoch(kRoot, 1, 40, 0, 1, 1000, 30);
+  CHECK(!epoch.can_fill(40));
+  CHECK(epoch.can_fill(39));
+  epoch.decide(0, 35);
+  std::vector<std::uint64_t> counts(5);
+  for (const Draw& draw : draws_of(epoch, 0, 1000)) {
+    REQUIRE(draw.sample.value >= 35);
+    REQUIRE(draw.sample.value < 40);
+    ++counts[draw.sample.value - 35];
+  }
+  // 200 is expected of each, with a deviation of 13.
+  for (const std::uint64_t count : counts) CHECK(std::abs(static_cast<double>(count) - 200) < 65);
+  CHECK(!LiveEpoch(kRoot, 1, 40, 0, 1, 8, 0).can_fill(0));
+}
+
+TEST_CASE("the last step is short, and its last block is filled up") {
+  LiveEpoch epoch(kRoot, 1, 0, 0, 2, 4, 10);
+  epoch.decide(8, 0);
+  epoch.end(3);
+  CHECK(epoch.has_ended());
+  CHECK(epoch.end_index() == 11);
+  CHECK(ids(draws_of(epoch, 8, 4)) == std::vector<std::uint64_t>{8, 9, 10, 8});
+  LiveEpoch whole(kRoot, 1, 0, 0, 2, 4, 10);
+  whole.decide(8, 0);
+  whole.end(0);
+  CHECK(whole.end_index() == 8);
+  CHECK(!whole.has(8));
+}
+
+TEST_CASE("a slice is cut where fills begin") {
+  LiveEpoch epoch(kRoot, 1, 40, 0, 2, 4, 10);
+  epoch.decide(3, 0);
+  Slice slice;
+  slice.to = 4;
+  std::vector<Slice> out;
+  epoch.split(4, slice, out);
+  REQUIRE(out.size() == 2);
+  CHECK(out[0].from == 0);
+  CHECK(out[0].to == 2);
+  CHECK(!out[0].rehearsed);
+  CHECK(out[1].from == 2);
+  CHECK(out[1].to == 4);
+  CHECK(out[1].rehearsed);
+}
+
+TEST_CASE("what is committed is forgotten, and what is not stays as it was decided") {
+  LiveEpoch epoch(kRoot, 1, 0, 0, 1, 4, 10);
+  for (int step = 0; step < 5; ++step) epoch.decide(4, 0);
+  const std::vector<Draw> before = draws_of(epoch, 12, 8);
+  epoch.forget(12);
+  CHECK(!epoch.has(8));
+  CHECK(epoch.steps() == 5);
+  CHECK(draws_of(epoch, 12, 8) == before);
+}
+
+TEST_CASE("steps of any sizes have each record once, whatever is resumed where") {
+  Random random(4);
+  std::uint64_t next = 0;
+  std::uint64_t fills = 0;
+  std::vector<bool> seen(4000, false);
+  std::set<std::pair<std::uint64_t, std::uint64_t>> visits;
+  while (next < 3900) {
+    const auto ranks = static_cast<std::uint32_t>(1 + random.below(4));
+    const auto batch = static_cast<std::uint32_t>(1 + random.below(6));
+    LiveEpoch epoch(kRoot, 1, next, fills, ranks, batch, 50);
+    for (std::uint64_t steps = random.below(4); steps > 0; --steps) {
+      const std::uint64_t whole = epoch.step_samples();
+      const bool fill = epoch.can_fill(0) && random.below(2) == 0;
+      const std::uint64_t records = fill ? random.below(whole) : whole;
+      const std::uint64_t first = epoch.steps() * whole;
+      epoch.decide(records, 0);
+      for (const Draw& draw : draws_of(epoch, first, whole)) {
+        CHECK(visits.emplace(draw.sample.value, draw.occurrence).second);
+        if (draw.occurrence != 0) continue;
+        REQUIRE(draw.sample.value < seen.size());
+        CHECK(!seen[draw.sample.value]);
+        seen[draw.sample.value] = true;
+      }
+      // Only committed steps move the position.
+      next = epoch.next();
+      fills = epoch.fills();
+    }
+  }
+  for (std::uint64_t record = 0; record < next; ++record) CHECK(seen[record]);
+}
+
+TEST_CASE("blocks cut a batch evenly") {
+  CHECK(order::live_block_samples(32, 4096) == 32);
+  CHECK(order::live_block_samples(32, 20) == 16);
+  CHECK(order::live_block_samples(7, 4) == 1);
+  CHECK(order::live_block_samples(1, 0) == 1);
+}
+
+TEST_CASE("a position of a live order counts records and fills, in both of its forms") {
+  Position position = Position::live(9, 1000, 0, 100);
+  CHECK(position.next_record() == 100);
+  Slice records;
+  records.to = 6;
+  Slice fills;
+  fills.from = 6;
+  fills.to = 8;
+  fills.rehearsed = true;
+  CHECK(position.apply(std::vector{records, fills}) == "");
+  CHECK(position.next_record() == 106);
+  CHECK(position.fields().rehearsed == 2);
+  std::vector<std::byte> bytes;
+  encode(position, bytes);
+  std::string problem;
+  const auto again = order::decode_position(bytes, problem);
+  CHECK(problem == "");
+  REQUIRE(again);
+  CHECK(to_json(*again) == to_json(position));
+  const auto from_json = order::position_from_json(to_json(position), problem);
+  CHECK(problem == "");
+  REQUIRE(from_json);
+  CHECK(from_json->next_record() == 106);
+  position.finish_epoch();
+  CHECK(position.next_record() == 106);
+  CHECK(position.consumed() == 0);
+}
+
+TEST_CASE("a position that no live job can be at is refused") {
+  std::string problem;
+  Position::Fields fields;
+  fields.order = Order::live;
+  fields.samples = 100;
+  fields.first = 60;
+  fields.consumed = 41;
+  CHECK(!Position::from(fields, problem));
+  CHECK(problem == "41 samples consumed of 40");
+  fields.consumed = 0;
+  fields.first = 101;
+  CHECK(!Position::from(fields, problem));
+  fields.order = Order::strict;
+  fields.first = 1;
+  CHECK(!Position::from(fields, problem));
+  CHECK(!order::position_from_json(
+      R"({"v":1,"order":"live","dataset":"0000000000000009","samples":10,"seed":0,"epoch":0,"consumed":0})",
+      problem));
+  CHECK(problem == "a position lacks first");
+}
+
+}  // namespace batchflow::test::live_epoch_test

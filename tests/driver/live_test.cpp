@@ -1,0 +1,269 @@
+// Live orders end to end. The checker knows the rule and compares each record; here stands how
+// sources behave, and what goes wrong meanwhile.
+#include <doctest/doctest.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/random.h"
+#include "policies/registry.h"
+#include "tests/driver/driver.h"
+#include "tests/driver/machine.h"
+#include "tests/policies/random_seeds.h"
+
+namespace batchflow::test::live_driver_test {
+
+namespace {
+
+JobPlan live_job(std::size_t ranks = 1) {
+  JobPlan job;
+  job.order = Order::live;
+  job.ranks.assign(ranks, NodeId(1));
+  job.fills_after = ms(20);
+  job.fills_from = 16;
+  return job;
+}
+
+Scenario scenario_of(std::vector<DatasetPlan::Arrival> arrivals, std::vector<JobPlan> jobs) {
+  Scenario scenario = small_scenario();
+  scenario.nodes[0].dram = 64 * 512;
+  scenario.datasets[0].samples = 100'000;
+  scenario.datasets[0].arrivals = std::move(arrivals);
+  scenario.jobs = std::move(jobs);
+  return scenario;
+}
+
+Outcomes run(const Scenario& scenario, Hooks hooks = {}) {
+  const Outcomes out = Driver(scenario, policies::policy_list(), std::move(hooks)).run();
+  CHECK(out.engine.protocol_errors == 0);
+  CHECK(out.refusals == 0);
+  CHECK(out.jobs_done == scenario.jobs.size());
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a job has each record of a source once, in the order of arrival, until it ends") {
+  for (const std::uint64_t records : {1, 3, 4, 5, 8, 100}) {
+    CAPTURE(records);
+    const Outcomes out = run(scenario_of({{ms(0), records}}, {live_job()}));
+    CHECK(out.counted_steps == (records + 3) / 4);
+    CHECK(out.rehearsed == 0);
+  }
+}
+
+TEST_CASE("a tail may be left out") {
+  JobPlan job = live_job();
+  job.drop_last = true;
+  CHECK(run(scenario_of({{ms(0), 11}}, {job})).counted_steps == 2);
+  CHECK(run(scenario_of({{ms(0), 3}}, {job})).counted_steps == 0);
+}
+
+TEST_CASE("a source that ends when all it had is used ends its jobs") {
+  const Outcomes out = run(scenario_of({{ms(0), 8}, {ms(200), 8}}, {live_job(2)}));
+  CHECK(out.fillers == 0);
+}
+
+TEST_CASE("a source without a record ends its jobs without a step") {
+  CHECK(run(scenario_of({{ms(50), 0}}, {live_job()})).counted_steps == 0);
+}
+
+TEST_CASE("a slow source holds a job up no longer than was asked for") {
+  JobPlan job = live_job();
+  Scenario scenario = scenario_of({{ms(0), 8}, {ms(1000), 10}}, {job});
+  Instant last{};
+  Instant before{};
+  Duration longest{0};
+  Hooks hooks;
+  hooks.before_step = [&](Instant now, std::span<const engine::Event> events) {
+    for (const engine::Event& event : events) {
+      if (!std::holds_alternative<engine::BatchConsumed>(event)) continue;
+      if (before != Instant{}) longest = std::max(longest, now - before);
+      before = now;
+    }
+    last = now;
+  };
+  const Outcomes out = run(scenario, hooks);
+  // Besides the 20 ms: a read, a preparation, a delivery and a step, each with its jitter.
+  CHECK(longest < ms(35));
+  CHECK(longest >= ms(20));
+  // About a second of fills, all of them from the eight records that there were.
+  CHECK(out.rehearsed >= 4 * 25);
+}
+
+TEST_CASE("without fills a job waits for its source") {
+  JobPlan job = live_job();
+  job.fills_from = 0;
+  const Outcomes out = run(scenario_of({{ms(0), 6}, {ms(300), 8}, {ms(301), 9}}, {job}));
+  CHECK(out.rehearsed == 0);
+  CHECK(out.counted_steps == 3);
+  CHECK(out.longest_wait >= ms(290));
+}
+
+TEST_CASE("before its first record a job waits, since there is nothing to fill with") {
+  const Outcomes out = run(scenario_of({{ms(400), 4}, {ms(500), 8}}, {live_job()}));
+  CHECK(out.longest_wait >= ms(390));
+}
+
+TEST_CASE("where fills only stand for what is missing, each rank has a record") {
+  JobPlan job = live_job(2);
+  job.fills_cut = true;
+  std::vector<DatasetPlan::Arrival> arrivals;
+  for (int i = 1; i <= 30; ++i) arrivals.push_back({ms(i * 40), static_cast<std::uint64_t>(i)});
+  const Outcomes out = run(scenario_of(arrivals, {job}));
+  CHECK(out.rehearsed > 0);
+}
+
+TEST_CASE("jobs of other speeds each have every record") {
+  JobPlan slow = live_job(2);
+  slow.compute = ms(9);
+  slow.batch_samples = 3;
+  slow.fills_from = 0;
+  std::vector<DatasetPlan::Arrival> arrivals;
+  for (int i = 1; i <= 60; ++i) arrivals.push_back({ms(i), static_cast<std::uint64_t>(5 * i)});
+  const Outcomes out = run(scenario_of(arrivals, {live_job(), slow}));
+  CHECK(out.counted_steps >= 300 / 4 + 300 / 6);
+}
+
+TEST_CASE("a log that is half full drops what no job needs, and paces its producers") {
+  JobPlan job = live_job();
+  job.fills_from = 4;
+  std::vector<DatasetPlan::Arrival> arrivals;
+  for (int i = 1; i <= 50; ++i) arrivals.push_back({ms(4 * i), static_cast<std::uint64_t>(4 * i)});
+  Scenario scenario = scenario_of(arrivals, {job});
+  scenario.datasets[0].kept_most = 60 * scenario.datasets[0].bytes;
+  std::vector<engine::SourcePaced> paced;
+  Hooks hooks;
+  hooks.commanded = [&](const engine::Command& command) {
+    if (const auto* one = std::get_if<engine::SourcePaced>(&command)) paced.push_back(*one);
+  };
+  run(scenario, hooks);
+  REQUIRE(!paced.empty());
+  CHECK(paced.back().needed_from > 100);
+  CHECK(std::none_of(paced.begin(), paced.end(), [](const auto& one) { return one.waits; }));
+}
+
+TEST_CASE("a source that is faster than its slowest job is slowed down, and thinned") {
+  JobPlan job = live_job();
+  job.compute = ms(20);
+  Scenario scenario = scenario_of({{ms(0), 10}, {ms(1), 50}, {ms(2), 58}, {ms(3), 60}}, {job});
+  scenario.datasets[0].kept_most = 60 * scenario.datasets[0].bytes;
+  std::vector<engine::SourcePaced> paced;
+  Hooks hooks;
+  hooks.commanded = [&](const engine::Command& command) {
+    if (const auto* one = std::get_if<engine::SourcePaced>(&command)) paced.push_back(*one);
+  };
+  run(scenario, hooks);
+  REQUIRE(!paced.empty());
+  constexpr std::uint64_t kWhole = std::uint64_t{1} << 32;
+  CHECK(std::any_of(paced.begin(), paced.end(), [](const auto& one) { return one.waits; }));
+  CHECK(
+      std::any_of(paced.begin(), paced.end(), [](const auto& one) { return one.taken_part == 0; }));
+  CHECK(std::any_of(paced.begin(), paced.end(),
+                    [](const auto& one) { return one.taken_part > 0 && one.taken_part < kWhole; }));
+  // When the job has caught up, the source goes on as it likes.
+  CHECK(!paced.back().waits);
+  CHECK(paced.back().taken_part == kWhole);
+}
+
+TEST_CASE("another order of a source that grows is refused, and live of one that does not") {
+  JobPlan strict = live_job();
+  strict.order = Order::strict;
+  Hooks hooks;
+  std::vector<engine::Refusal> why;
+  hooks.commanded = [&](const engine::Command& command) {
+    if (const auto* one = std::get_if<engine::Refuse>(&command)) why.push_back(one->why);
+  };
+  Driver(scenario_of({{ms(0), 8}}, {strict}), policies::policy_list(), hooks).run();
+  Driver(scenario_of({}, {live_job()}), policies::policy_list(), hooks).run();
+  REQUIRE(why.size() >= 2);
+  CHECK(std::all_of(why.begin(), why.end(),
+                    [](engine::Refusal one) { return one == engine::Refusal::wrong_order; }));
+}
+
+TEST_CASE("corrupt records are replaced by others that are there") {
+  Scenario scenario = scenario_of({{ms(0), 40}}, {live_job()});
+  scenario.datasets[0].corrupt = {SampleId(3), SampleId(21)};
+  CHECK(run(scenario).replaced == 2);
+}
+
+TEST_CASE("kills, resizes and sources of any speed lose no record and double none") {
+  const auto seeds = sanitized_share(300);
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    Random random(hash(77, seed));
+    std::vector<DatasetPlan::Arrival> arrivals;
+    std::uint64_t end = 0;
+    Duration when{0};
+    for (std::uint64_t i = 5 + random.below(40); i > 0; --i) {
+      // Bursts, and pauses between them.
+      when += random.below(4) == 0 ? ms(static_cast<std::int64_t>(random.below(60)))
+                                   : us(static_cast<std::int64_t>(random.below(2000)));
+      end += random.below(3) == 0 ? random.below(40) : random.below(5);
+      arrivals.push_back({when, end});
+    }
+    std::vector<JobPlan> jobs;
+    for (std::uint64_t i = 1 + random.below(3); i > 0; --i) {
+      JobPlan job = live_job(1 + random.below(3));
+      job.batch_samples = static_cast<std::uint32_t>(1 + random.below(8));
+      job.credits = static_cast<std::uint32_t>(1 + random.below(3));
+      job.fills_after = ms(static_cast<std::int64_t>(random.below(10)));
+      job.fills_from = random.below(3) == 0 ? 0 : random.below(40);
+      job.fills_cut = random.below(3) == 0;
+      job.drop_last = random.below(3) == 0;
+      job.hold = us(static_cast<std::int64_t>(random.below(2000)));
+      jobs.push_back(job);
+    }
+    Scenario scenario = scenario_of(arrivals, jobs);
+    scenario.seed = seed;
+    scenario.heal = ms(200);
+    if (random.below(2) == 0)
+      scenario.failures = {static_cast<std::uint32_t>(random.below(30)),
+                           static_cast<std::uint32_t>(random.below(30)),
+                           static_cast<std::uint32_t>(random.below(30)), 0, 10};
+    for (std::uint64_t i = random.below(4); i > 0; --i) {
+      Fault fault{};
+      const std::uint64_t kind = random.below(5);
+      fault.kind = kind == 0   ? Fault::Kind::coordinator_lost
+                   : kind == 1 ? Fault::Kind::rank_lost
+                   : kind == 2 ? Fault::Kind::job_resized
+                   : kind == 3 ? Fault::Kind::job_leaves
+                               : Fault::Kind::worker_lost;
+      fault.when = us(static_cast<std::int64_t>(random.below(100'000)));
+      fault.number = random.below(jobs.size());
+      fault.batch_samples = static_cast<std::uint32_t>(1 + random.below(6));
+      fault.ranks.assign(1 + random.below(3), NodeId(1));
+      fault.later = ms(static_cast<std::int64_t>(1 + random.below(20)));
+      scenario.faults.push_back(fault);
+    }
+    scenario.from_promises = random.below(2) == 0;
+    CAPTURE(seed);
+    INFO("replay: test_driver --test-case='kills, resizes and sources*', seed ", seed);
+    try {
+      const Outcomes out = Driver(scenario, policies::policy_list()).run();
+      CHECK(out.jobs_done == jobs.size());
+      CHECK(out.engine.protocol_errors == 0);
+    } catch (const Violation& violation) {
+      const std::string said = scenario.text() + violation.what();
+      FAIL_CHECK(said);
+    }
+  }
+}
+
+TEST_CASE("the checker sees a record that is lost, doubled, or out of turn") {
+  for (const int how : {0, 1, 2}) {
+    CAPTURE(how);
+    Hooks hooks;
+    hooks.handed = [&](std::vector<Handed>& samples, Rank, std::uint64_t step) {
+      if (step != 2) return;
+      if (how == 0) samples[1].visited = samples[1].used = SampleId(50);
+      if (how == 1) samples[1].visited = samples[1].used = SampleId(2);
+      if (how == 2) std::swap(samples[0].visited, samples[1].visited);
+      if (how == 2) std::swap(samples[0].used, samples[1].used);
+    };
+    Driver driver(scenario_of({{ms(0), 100}}, {live_job()}), policies::policy_list(), hooks);
+    CHECK_THROWS_AS(driver.run(), Violation);
+  }
+}
+
+}  // namespace batchflow::test::live_driver_test

@@ -1,0 +1,267 @@
+"""Live jobs through the service, with exact ids: each record once, in the order in which it came,
+whatever is killed meanwhile (docs/live.md)."""
+
+import os
+import signal
+import struct
+import subprocess
+import threading
+import time
+import unittest
+
+import batchflow
+from support import CTL, Daemon, Folder, wait_until
+
+WIDTH = 16  # int64
+
+
+def record(n):
+    return struct.pack(f"<{WIDTH}q", n, *([7 * n] * (WIDTH - 1)))
+
+
+class Fed(Folder):
+    """A feed `clicks` of numbers, in a service of its own."""
+
+    KEEP = "4mib"
+    ARGUMENTS = ()
+
+    def setUp(self):
+        super().setUp()
+        self.feed = self.folder / "clicks"
+        subprocess.run([CTL, "feed", "create", str(self.feed), "--schema", f"i64[{WIDTH}]",
+                        "--keep", self.KEEP], check=True, stdout=subprocess.DEVNULL)
+        self.daemon = Daemon(self.folder, "--dataset", f"clicks={self.feed}", *self.ARGUMENTS)
+        self.addCleanup(self.daemon.kill)
+        os.environ["BATCHFLOW_SERVICE"] = self.daemon.socket
+
+    def producer(self, name="one", **arguments):
+        return batchflow.Feed(self.feed, name, f"i64[{WIDTH}]", **arguments)
+
+    def send(self, numbers, name="one", end=False):
+        with self.producer(name) as feed:
+            for n in numbers:
+                feed.put(record(n))
+            feed.flush()
+            if end:
+                feed.end()
+
+    def loader(self, batch_size=4, live=None, **arguments):
+        return batchflow.DataLoader(live or batchflow.Live("clicks", fill=None), batch_size,
+                                    **arguments)
+
+    def numbers(self, batch):
+        """Of the records that are new; every number of a batch belongs to them."""
+        rows = batch[0].tolist()
+        for row in rows:
+            self.assertEqual(row, [row[0]] + [7 * row[0]] * (WIDTH - 1))
+        keys = batch.sample_keys.tolist()
+        self.assertEqual(len(keys), len(rows))
+        new = batch.samples - batch.rehearsed - batch.fillers
+        return [row[0] for row in rows][:new]
+
+
+class Arriving(Fed):
+    def test_each_record_comes_once_in_its_order_until_the_feed_ends(self):
+        self.send(range(103), end=True)
+        had = []
+        for batch in self.loader(batch_size=10):
+            had += self.numbers(batch)
+        self.assertEqual(had, list(range(103)))
+
+    def test_records_come_while_a_job_waits_for_them(self):
+        had = []
+
+        def produce():
+            with self.producer() as feed:
+                for n in range(40):
+                    feed.put(record(n))
+                    feed.flush()
+                    time.sleep(0.002)
+                feed.end()
+
+        sending = threading.Thread(target=produce)
+        sending.start()
+        for batch in self.loader(batch_size=8):
+            had += self.numbers(batch)
+        sending.join()
+        self.assertEqual(had, list(range(40)))
+
+    def test_two_jobs_have_every_record_each(self):
+        self.send(range(60), end=True)
+        for _ in range(2):
+            had = [n for batch in self.loader(batch_size=7) for n in self.numbers(batch)]
+            self.assertEqual(had, list(range(60)))
+
+    def test_a_job_may_begin_with_what_comes_next(self):
+        self.send(range(20))
+        loader = self.loader(batch_size=5, live=batchflow.Live("clicks", fill=None, begin="newest"))
+        iteration = iter(loader)
+        loader._opened()
+        self.send(range(20, 30), end=True)
+        had = [n for batch in iteration for n in self.numbers(batch)]
+        self.assertEqual(had, list(range(20, 30)))
+
+    def test_a_slow_feed_is_filled_up_with_what_was_had(self):
+        self.send(range(8))
+        loader = self.loader(batch_size=4, live=batchflow.Live("clicks", wait=0.05))
+        batches, began = [], time.monotonic()
+        for batch in loader:
+            batches.append(batch)
+            if len(batches) == 2:
+                began = time.monotonic()
+            if len(batches) == 5:
+                break
+        self.assertLess(time.monotonic() - began, 20)
+        self.assertEqual([batch.rehearsed for batch in batches], [0, 0, 4, 4, 4])
+        for batch in batches[2:]:
+            rows = [row[0] for row in batch[0].tolist()]
+            self.assertTrue(set(rows) <= set(range(8)), rows)
+            self.assertEqual(rows, batch.sample_keys.tolist())
+
+    def test_batches_may_be_short_instead(self):
+        self.send(range(6))
+        loader = self.loader(batch_size=4, live=batchflow.Live("clicks", wait=0.05, fill="short"))
+        iteration = iter(loader)
+        self.assertEqual(self.numbers(next(iteration)), [0, 1, 2, 3])
+        short = next(iteration)
+        self.assertEqual(short.samples, 2)
+        self.assertEqual(len(short[0]), 2)
+        self.assertEqual(self.numbers(short), [4, 5])
+
+
+class Killed(Fed):
+    def test_no_acknowledged_record_is_lost_by_kill_9_in_the_middle_of_ingestion(self):
+        had, acknowledged = [], 0
+        feed = self.producer()
+        for n in range(3000):
+            feed.put(record(n))
+            if n in (400, 1100, 1700):
+                self.daemon.kill(signal.SIGKILL)
+                acknowledged = feed.acknowledged
+                self.daemon.start()
+        feed.flush()
+        self.assertGreater(acknowledged, 0)
+        self.assertEqual(feed.acknowledged, 3000)
+        feed.end()
+        feed.close()
+        for batch in self.loader(batch_size=50):
+            had += self.numbers(batch)
+        self.assertEqual(had, list(range(3000)))
+
+    def test_a_job_goes_on_when_its_service_is_killed(self):
+        self.send(range(200))
+        had = []
+        for i, batch in enumerate(self.loader(batch_size=10)):
+            had += self.numbers(batch)
+            if i == 7:
+                self.daemon.kill(signal.SIGKILL)
+                self.daemon.start()
+                self.send(range(200, 215), end=True)
+        self.assertEqual(had, list(range(215)))
+
+    def test_a_state_goes_on_at_another_world_size(self):
+        self.send(range(100), end=True)
+        loader, had = self.loader(batch_size=10), []
+        for i, batch in enumerate(loader):
+            had += self.numbers(batch)
+            if i == 2:
+                state = loader.state_dict()
+                break
+        del loader
+        self.assertEqual(had, list(range(30)))
+        by_step = {}
+
+        def rank(number):
+            mine = self.loader(batch_size=4, rank=number, world_size=2, job_name="resumed")
+            mine.load_state_dict(state)
+            for step, batch in enumerate(mine):
+                by_step[step, number] = self.numbers(batch)
+
+        ranks = [threading.Thread(target=rank, args=(number,)) for number in range(2)]
+        for one in ranks:
+            one.start()
+        for one in ranks:
+            one.join(60)
+        self.assertEqual([n for _, numbers in sorted(by_step.items()) for n in numbers],
+                         list(range(30, 100)))
+
+
+class Refused(Fed):
+    def test_another_schema_is_an_error_that_names_both(self):
+        with self.assertRaises(batchflow.RefusedError) as refused:
+            batchflow.Feed(self.feed, "one", "f32[4]")
+        self.assertIn("i64[16]", str(refused.exception))
+
+    def test_another_order_of_a_feed_is_refused(self):
+        with self.assertRaises(batchflow.RefusedError):
+            next(iter(batchflow.DataLoader("clicks", 4, shuffle=True)))
+
+    def test_a_record_of_another_size_is_left_out_and_counted(self):
+        with self.producer() as feed:
+            feed.put(record(0))
+            feed.put(record(1)[:-1])
+            feed.put(record(2))
+            feed.flush()
+            feed.end()
+        had = [n for batch in self.loader(batch_size=2) for n in self.numbers(batch)]
+        self.assertEqual(had, [0, 2])
+
+    def test_arguments_that_cannot_be(self):
+        for arguments in ({"wait": -1}, {"fill": "maybe"}, {"window": 0}, {"begin": "now"}):
+            with self.subTest(arguments), self.assertRaises(ValueError):
+                batchflow.Live("clicks", **arguments)
+        with self.assertRaises(ValueError):
+            batchflow.Live(str(self.feed))
+        with self.assertRaises(ValueError):
+            self.loader(shuffle=True)
+
+
+class Sent(Fed):
+    def setUp(self):
+        Folder.setUp(self)
+        self.feed = self.folder / "clicks"
+        subprocess.run([CTL, "feed", "create", str(self.feed), "--record-bytes", "100"], check=True,
+                       stdout=subprocess.DEVNULL)
+        self.daemon = Daemon(self.folder, "--dataset", f"clicks={self.feed}")
+        self.addCleanup(self.daemon.kill)
+        os.environ["BATCHFLOW_SERVICE"] = self.daemon.socket
+
+    def contents(self):
+        """Of all records, as bytes; the feed must have ended."""
+        made = []
+        for batch in self.loader(batch_size=3):
+            for sample in range(batch.samples - batch.fillers):
+                made.append(bytes(batch[0][sample].tolist()))
+        return made
+
+    def test_standard_input_becomes_records(self):
+        done = subprocess.run([CTL, "feed", "send", str(self.feed), "--end"], input=b"one\ntwo\n\nthree",
+                              stdout=subprocess.PIPE, check=True)
+        self.assertIn(b"3 records", done.stdout)
+        self.assertEqual(self.contents(), [b"one", b"two", b"three"])
+
+    def test_input_that_stops_in_the_middle_of_a_record_is_said(self):
+        done = subprocess.run([CTL, "feed", "send", str(self.feed), "--size", "4", "--end"],
+                              input=b"aaaabbbbcc", stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"2 of 4 bytes", done.stderr)
+
+    def test_a_folder_that_grows(self):
+        grows = self.folder / "grows"
+        grows.mkdir()
+        for n in range(5):
+            (grows / f"{n}.txt").write_bytes(b"file %d" % n)
+        (grows / ".hidden").write_bytes(b"not yet")
+        (grows / "large.txt").write_bytes(b"x" * 101)
+        command = [CTL, "feed", "watch", str(self.feed), "--from", str(grows), "--settle", "0",
+                   "--once"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        (grows / "5.txt").write_bytes(b"file 5")
+        subprocess.run([*command, "--end"], check=True, stdout=subprocess.DEVNULL)
+        self.assertEqual(self.contents(), [b"file %d" % n for n in range(6)])
+        self.assertEqual(sorted(one.name for one in (grows / ".taken").iterdir()),
+                         sorted([f"{n}.txt" for n in range(6)] + ["large.txt"]))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,361 @@
+// The log of a feed: what is durable stays, what is torn goes, and each record is there once.
+#include "runtime/feeds/feed_log.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cstring>
+#include <fstream>
+
+#include "core/base/random.h"
+#include "runtime/failpoint/failpoint.h"
+#include "tests/runtime/feeds/feed_folder.h"
+
+namespace batchflow::test::feed_log_test {
+
+namespace {
+
+using feeds::FeedLog;
+using feeds::FeedSettings;
+using feeds::Taken;
+
+constexpr std::uint64_t kAll = std::uint64_t{1} << 32;
+
+std::string content(std::uint64_t n) {
+  return "record " + std::to_string(n) + std::string(n % 50, 'x');
+}
+
+Taken take(FeedLog& log, std::uint64_t sequence, std::string_view text, std::uint64_t producer = 1,
+           std::uint64_t part = kAll) {
+  protocol::FeedRecordHead head;
+  head.sequence = sequence;
+  head.key = sequence;
+  head.label = static_cast<std::int32_t>(sequence % 7);
+  return log.take(producer, head, std::as_bytes(std::span(text)), part);
+}
+
+void commit(FeedLog& log) {
+  REQUIRE(log.write() == "");
+  REQUIRE(log.sync() == "");
+}
+
+std::string read(const FeedLog& log, std::uint64_t record) {
+  const auto place = log.find(record);
+  REQUIRE(place);
+  std::ifstream file(log.folder() + "/" + std::string(log.file_name(place->file)),
+                     std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(place->offset));
+  std::string text(place->bytes, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  return text;
+}
+
+// The last file of the log.
+std::string last_file(const std::string& folder) {
+  std::string last;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("records.")) last = std::max(last, entry.path().string());
+  }
+  return last;
+}
+
+}  // namespace
+
+TEST_CASE("records are found after they are durable, and after the log was opened again") {
+  const FeedFolder folder;
+  {
+    const auto log = folder.open();
+    for (std::uint64_t n = 0; n < 100; ++n) CHECK(take(*log, n + 1, content(n)) == Taken::taken);
+    CHECK(log->end_record() == 0);
+    CHECK(!log->find(0));
+    REQUIRE(log->write() == "");
+    CHECK(log->end_record() == 0);
+    CHECK(log->durable_sequence(1) == 0);
+    REQUIRE(log->sync() == "");
+    CHECK(log->end_record() == 100);
+    CHECK(log->durable_sequence(1) == 100);
+    CHECK(read(*log, 42) == content(42));
+  }
+  const auto log = folder.open();
+  CHECK(log->end_record() == 100);
+  CHECK(log->durable_sequence(1) == 100);
+  CHECK(log->counts().taken == 100);
+  for (std::uint64_t n = 0; n < 100; ++n) CHECK(read(*log, n) == content(n));
+  CHECK(log->find(99)->label == 100 % 7);
+  CHECK(!log->find(100));
+}
+
+TEST_CASE("a record that is sent again is dropped and counted, also after a crash") {
+  const FeedFolder folder;
+  {
+    const auto log = folder.open();
+    CHECK(take(*log, 1, "a") == Taken::taken);
+    CHECK(take(*log, 1, "a") == Taken::doubled);
+    CHECK(take(*log, 5, "b") == Taken::taken);  // a gap is the producer's own
+    CHECK(take(*log, 3, "c") == Taken::doubled);
+    CHECK(take(*log, 1, "a", 2) == Taken::taken);  // of another producer
+    commit(*log);
+  }
+  const auto log = folder.open();
+  CHECK(take(*log, 5, "b") == Taken::doubled);
+  CHECK(take(*log, 6, "d") == Taken::taken);
+  CHECK(log->counts().doubled == 3);
+  CHECK(log->counts().taken == 4);
+}
+
+TEST_CASE("late, thinned and malformed records are left out, and their counts survive") {
+  FeedSettings settings;
+  settings.schema = "uint8[4]";
+  settings.late_after = std::chrono::seconds(1);
+  CHECK_THROWS_AS(FeedFolder{settings}, feeds::FeedError);
+  settings.schema = "u8[4]";
+  const FeedFolder folder(settings);
+  {
+    const auto log = folder.open();
+    protocol::FeedRecordHead head;
+    head.sequence = 1;
+    head.time_ns = 5'000'000'000;
+    const std::string four = "abcd";
+    const auto bytes = std::as_bytes(std::span(four));
+    CHECK(log->take(1, head, bytes, kAll) == Taken::taken);
+    head.sequence = 2;
+    head.time_ns = 3'999'999'999;
+    CHECK(log->take(1, head, bytes, kAll) == Taken::late);
+    head.sequence = 3;
+    head.time_ns = 4'000'000'000;
+    CHECK(log->take(1, head, bytes, kAll) == Taken::taken);
+    head.sequence = 4;
+    head.time_ns = 9'000'000'000;
+    CHECK(log->take(1, head, bytes.first(3), kAll) == Taken::malformed);
+    head.sequence = 5;
+    CHECK(log->take(1, head, bytes, 0) == Taken::thinned);
+    commit(*log);
+    // What was left out is acknowledged, too: it was counted.
+    CHECK(log->durable_sequence(1) == 5);
+  }
+  const auto log = folder.open();
+  const feeds::LogCounts counts = log->counts();
+  CHECK(counts.taken == 2);
+  CHECK(counts.late == 1);
+  CHECK(counts.malformed == 1);
+  CHECK(counts.thinned == 1);
+  CHECK(log->last_sequence(1) == 5);
+}
+
+TEST_CASE("thinning takes the part of all keys that it says") {
+  const FeedFolder folder;
+  const auto log = folder.open();
+  std::uint64_t taken = 0;
+  for (std::uint64_t n = 1; n <= 4000; ++n)
+    taken += take(*log, n, "x", 1, kAll / 4) == Taken::taken ? 1 : 0;
+  // 1000 are expected, with a deviation of 27.
+  CHECK(taken > 865);
+  CHECK(taken < 1135);
+}
+
+TEST_CASE("a torn end is cut at each of its bytes, and what was acknowledged stays") {
+  const FeedFolder folder;
+  Bytes whole = 0;
+  {
+    const auto log = folder.open();
+    for (std::uint64_t n = 0; n < 3; ++n) take(*log, n + 1, content(n));
+    commit(*log);
+    whole = log->kept();
+    take(*log, 4, content(3));
+    commit(*log);
+  }
+  const std::string file = last_file(folder.path());
+  const Bytes all = std::filesystem::file_size(file);
+  std::ifstream in(file, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(in)), {});
+  for (Bytes size = whole; size < all; ++size) {
+    CAPTURE(size);
+    std::ofstream(file, std::ios::binary | std::ios::trunc) << bytes.substr(0, size);
+    const auto log = folder.open();
+    CHECK(log->end_record() == 3);
+    CHECK(log->cut() == size - whole);
+    CHECK(read(*log, 2) == content(2));
+    // The producer sends it again.
+    CHECK(take(*log, 4, content(3)) == Taken::taken);
+    commit(*log);
+    CHECK(read(*log, 3) == content(3));
+  }
+}
+
+TEST_CASE("a damaged record ends what is recovered of the last file") {
+  const FeedFolder folder;
+  {
+    const auto log = folder.open();
+    for (std::uint64_t n = 0; n < 10; ++n) take(*log, n + 1, content(n));
+    commit(*log);
+    const auto place = log->find(4);
+    std::fstream file(folder.path() + "/" + std::string(log->file_name(place->file)),
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(place->offset));
+    file.put('#');
+  }
+  const auto log = folder.open();
+  CHECK(log->end_record() == 4);
+  CHECK(log->cut() > 0);
+}
+
+TEST_CASE(
+    "files roll over, begin with what is known of producers, and go when nothing needs them") {
+  FeedSettings settings;
+  settings.segment_bytes = 1 << 16;
+  settings.record_bytes = 10'000;
+  settings.keep_bytes = 1 << 20;
+  const FeedFolder folder(settings);
+  const std::string large(3000, 'y');
+  {
+    const auto log = folder.open();
+    take(*log, 7, "of another producer", 9);
+    for (std::uint64_t n = 1; n <= 100; ++n) {
+      take(*log, n, large);
+      commit(*log);
+    }
+    CHECK(log->kept() > 300'000);
+    log->drop_before(50);
+    CHECK(log->first() > 20);
+    CHECK(log->first() <= 50);
+    CHECK(!log->find(0));
+    CHECK(read(*log, 60) == large);
+  }
+  const auto log = folder.open();
+  CHECK(log->end_record() == 101);
+  CHECK(log->last_sequence(9) == 7);  // though the file of its record is gone
+  CHECK(log->last_sequence(1) == 100);
+  CHECK(log->counts().taken == 101);
+}
+
+TEST_CASE("a file that is missing in the middle is said, and not passed over") {
+  FeedSettings settings;
+  settings.segment_bytes = 1 << 16;
+  settings.record_bytes = 10'000;
+  settings.keep_bytes = 1 << 20;
+  const FeedFolder folder(settings);
+  std::string middle;
+  {
+    const auto log = folder.open();
+    for (std::uint64_t n = 1; n <= 100; ++n) {
+      take(*log, n, std::string(3000, 'y'));
+      commit(*log);
+    }
+    middle = folder.path() + "/" + std::string(log->file_name(log->find(50)->file));
+  }
+  std::filesystem::remove(middle);
+  CHECK_THROWS_WITH_AS(folder.open(), doctest::Contains("missing"), feeds::FeedError);
+}
+
+TEST_CASE("nothing is acknowledged where the drive is full, and all goes on when it is not") {
+  const FeedFolder folder;
+  const auto log = folder.open();
+  take(*log, 1, "one");
+  commit(*log);
+  failpoint::configure_failpoints("feed.full=fail:1:3");
+  take(*log, 2, "two");
+  for (int i = 0; i < 3; ++i) CHECK(log->write() == "No space left on device");
+  REQUIRE(log->sync() == "");
+  CHECK(log->durable_sequence(1) == 1);
+  commit(*log);
+  CHECK(log->durable_sequence(1) == 2);
+  CHECK(read(*log, 1) == "two");
+  failpoint::configure_failpoints("");
+}
+
+TEST_CASE("a drive that fails ends the log, and acknowledges nothing any more") {
+  const FeedFolder folder;
+  const auto log = folder.open();
+  failpoint::configure_failpoints("feed.sync=fail");
+  take(*log, 1, "one");
+  REQUIRE(log->write() == "");
+  CHECK(log->sync() != "");
+  failpoint::configure_failpoints("");
+  CHECK(log->sync() != "");
+  CHECK(log->end_record() == 0);
+  CHECK(log->durable_sequence(1) == 0);
+}
+
+TEST_CASE("the end is durable, and nothing is taken behind it") {
+  const FeedFolder folder;
+  {
+    const auto log = folder.open();
+    take(*log, 1, "one");
+    log->end();
+    CHECK(take(*log, 2, "two") == Taken::malformed);
+    CHECK(!log->has_ended());
+    commit(*log);
+    CHECK(log->has_ended());
+  }
+  const auto log = folder.open();
+  CHECK(log->has_ended());
+  CHECK(log->end_record() == 1);
+}
+
+TEST_CASE("a feed is one service's at a time") {
+  const FeedFolder folder;
+  const auto log = folder.open();
+  CHECK_THROWS_WITH_AS(folder.open(), doctest::Contains("another service"), feeds::FeedError);
+}
+
+TEST_CASE("settings that cannot be are refused") {
+  for (const char* const schema :
+       {"", "float99", "f32[", "f32[0]", "f32[2,]", "f32[x]", "f32 [2]"}) {
+    CAPTURE(schema);
+    FeedSettings settings;
+    settings.schema = schema;
+    CHECK_THROWS_AS(FeedFolder{settings}, feeds::FeedError);
+  }
+  FeedSettings settings;
+  settings.keep_bytes = 1000;
+  CHECK_THROWS_AS(feeds::complete(settings), feeds::FeedError);
+  CHECK_THROWS_AS(feeds::settings_from_json("{}", "feed.json"), feeds::FeedError);
+  CHECK_THROWS_AS(feeds::settings_from_json("nonsense", "feed.json"), feeds::FeedError);
+}
+
+// What is random: when it is committed, when it crashes, and where the file is then torn.
+TEST_CASE("whatever is torn where, each acknowledged record is there once, in its order") {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    CAPTURE(seed);
+    Random random(hash(5, seed));
+    FeedSettings settings;
+    settings.segment_bytes = 1 << 16;
+    settings.record_bytes = 10'000;
+    settings.keep_bytes = 1 << 20;
+    const FeedFolder folder(settings);
+    std::vector<std::string> expected;  // that are acknowledged
+    std::uint64_t sent = 0;
+    std::vector<std::string> all;
+    for (int life = 0; life < 5; ++life) {
+      const auto log = folder.open();
+      // What was written, and not made durable, may be there, too.
+      REQUIRE(log->end_record() >= expected.size());
+      for (std::uint64_t n = 0; n < log->end_record(); ++n) REQUIRE(read(*log, n) == all[n]);
+      sent = log->durable_sequence(1);
+      REQUIRE(sent == log->end_record());
+      all.resize(sent);
+      Bytes durable = log->kept();
+      for (std::uint64_t steps = random.below(60); steps > 0; --steps) {
+        for (std::uint64_t count = random.below(5); count > 0; --count) {
+          all.push_back(std::to_string(sent) + std::string(random.below(4000), 'z'));
+          REQUIRE(take(*log, ++sent, all.back()) == Taken::taken);
+        }
+        REQUIRE(log->write() == "");
+        if (random.below(2) != 0) continue;
+        REQUIRE(log->sync() == "");
+        durable = log->kept();
+        expected.assign(all.begin(),
+                        all.begin() + static_cast<std::ptrdiff_t>(log->durable_sequence(1)));
+      }
+      // Of what is not durable, any part may be lost: here the end of the last file.
+      const std::string file = last_file(folder.path());
+      const Bytes undurable = log->kept() - durable;
+      const Bytes size = std::filesystem::file_size(file);
+      std::filesystem::resize_file(file, size - std::min(size, random.below(undurable + 1)));
+    }
+  }
+}
+
+}  // namespace batchflow::test::feed_log_test

@@ -1,0 +1,356 @@
+// A feed's socket, with the client's producer and with producers that break its rules.
+#include "runtime/feeds/feed_server.h"
+
+#include <doctest/doctest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <atomic>
+#include <fstream>
+#include <thread>
+
+#include "runtime/client/c_interface.h"
+#include "runtime/client/feed_producer.h"
+#include "runtime/protocol/feed_hello.h"
+#include "tests/runtime/feeds/feed_folder.h"
+
+namespace batchflow::test::feed_server_test {
+
+namespace {
+
+using client::FeedProducer;
+using feeds::FeedServer;
+using protocol::FeedFrame;
+
+struct Served {
+  explicit Served(feeds::FeedSettings settings = {}) : folder(settings) { begin(); }
+  void begin() {
+    log = folder.open();
+    server = std::make_unique<FeedServer>(log, [this](const feeds::FeedState&) { ++changes; });
+  }
+  void end() {
+    server.reset();
+    log.reset();
+  }
+  std::string read(std::uint64_t record) const {
+    const auto place = log->find(record);
+    REQUIRE(place);
+    std::ifstream file(log->folder() + "/" + std::string(log->file_name(place->file)),
+                       std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(place->offset));
+    std::string text(place->bytes, '\0');
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    return text;
+  }
+
+  std::atomic<std::uint64_t> changes{0};
+  FeedFolder folder;
+  std::shared_ptr<feeds::FeedLog> log;
+  std::unique_ptr<FeedServer> server;
+};
+
+bf_feed_options options_of(const Served& served, const char* name) {
+  bf_feed_options options{};
+  options.folder = served.folder.path().c_str();
+  options.producer = name;
+  options.timeout_s = 20;
+  return options;
+}
+
+std::unique_ptr<FeedProducer> producer(const Served& served, const char* name) {
+  std::unique_ptr<FeedProducer> feed;
+  REQUIRE(FeedProducer::open(options_of(served, name), feed) == BF_OK);
+  return feed;
+}
+
+bf_status put(FeedProducer& feed, const std::string& text) {
+  bf_record record{};
+  record.bytes = text.data();
+  record.count = text.size();
+  return feed.put(record);
+}
+
+// A connection that sends whatever it likes.
+class Raw {
+ public:
+  explicit Raw(const Served& served) : socket_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    (served.folder.path() + "/feed.sock").copy(address.sun_path, sizeof address.sun_path - 1);
+    REQUIRE(::connect(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+  }
+  void send(std::span<const std::byte> bytes) {
+    REQUIRE(::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+            static_cast<ssize_t>(bytes.size()));
+  }
+  void hello(const char* name, const char* schema = "bytes") {
+    std::vector<std::byte> out;
+    protocol::put_feed_text(FeedFrame::hello, protocol::encode({name, schema, true}), out);
+    send(out);
+  }
+  // All that comes until the other side closes.
+  std::string rest() {
+    std::string all;
+    char part[4096];
+    for (ssize_t got = 0; (got = ::recv(socket_.get(), part, sizeof part, 0)) > 0;)
+      all.append(part, static_cast<std::size_t>(got));
+    return all;
+  }
+  // The next frame, without its length.
+  std::string frame() {
+    std::uint32_t length = 0;
+    if (::recv(socket_.get(), &length, sizeof length, MSG_WAITALL) != sizeof length) return "";
+    std::string text(length, '\0');
+    REQUIRE(::recv(socket_.get(), text.data(), length, MSG_WAITALL) ==
+            static_cast<ssize_t>(length));
+    return text;
+  }
+  void close() { socket_.reset(); }
+
+ private:
+  protocol::Descriptor socket_;
+};
+
+template <class Holds>
+bool comes(Holds holds) {
+  for (int i = 0; i < 2000; ++i) {
+    if (holds()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("what a producer has flushed is there, in its order") {
+  Served served;
+  const auto feed = producer(served, "one");
+  for (int n = 0; n < 5000; ++n) REQUIRE(put(*feed, "record " + std::to_string(n)) == BF_OK);
+  REQUIRE(feed->flush(0) == BF_OK);
+  CHECK(served.log->end_record() == 5000);
+  for (const std::uint64_t n : {0, 1, 2500, 4999})
+    CHECK(served.read(n) == "record " + std::to_string(n));
+  CHECK(served.changes > 0);
+  bf_feed_info info{};
+  feed->info(info);
+  CHECK(info.acknowledged == 5000);
+}
+
+TEST_CASE("a record comes without a flush, however few follow") {
+  Served served;
+  const auto feed = producer(served, "one");
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  REQUIRE(put(*feed, "alone") == BF_OK);
+  CHECK(comes([&] { return served.log->end_record() == 1; }));
+}
+
+TEST_CASE("producers of other names send at once, and each has its own order") {
+  Served served;
+  std::vector<std::thread> threads;
+  for (int p = 0; p < 3; ++p) {
+    threads.emplace_back([&, p] {
+      std::unique_ptr<FeedProducer> feed;
+      const std::string name = "producer " + std::to_string(p);
+      if (FeedProducer::open(options_of(served, name.c_str()), feed) != BF_OK) return;
+      for (int n = 0; n < 500; ++n) put(*feed, std::to_string(p) + " " + std::to_string(n));
+      feed->flush(0);
+    });
+  }
+  for (std::thread& one : threads) one.join();
+  REQUIRE(served.log->end_record() == 1500);
+  std::vector<int> next(3);
+  for (std::uint64_t record = 0; record < 1500; ++record) {
+    const std::string text = served.read(record);
+    const int p = text[0] - '0';
+    CHECK(text == std::to_string(p) + " " + std::to_string(next[static_cast<std::size_t>(p)]++));
+  }
+}
+
+TEST_CASE("a service that comes back is sent what it has not acknowledged, and no more") {
+  Served served;
+  const auto feed = producer(served, "one");
+  for (int n = 0; n < 1000; ++n) {
+    if (n % 250 == 100) {
+      served.end();
+      served.begin();
+    }
+    REQUIRE(put(*feed, std::to_string(n)) == BF_OK);
+  }
+  REQUIRE(feed->flush(0) == BF_OK);
+  REQUIRE(served.log->end_record() == 1000);
+  for (std::uint64_t n = 0; n < 1000; ++n) CHECK(served.read(n) == std::to_string(n));
+}
+
+TEST_CASE("a producer that comes back goes on behind its last record") {
+  Served served;
+  {
+    const auto feed = producer(served, "one");
+    for (int n = 0; n < 10; ++n) put(*feed, std::to_string(n));
+    REQUIRE(feed->flush(0) == BF_OK);
+  }
+  std::unique_ptr<FeedProducer> feed;
+  // The service may not have seen yet that it went.
+  REQUIRE(comes([&] { return FeedProducer::open(options_of(served, "one"), feed) == BF_OK; }));
+  bf_feed_info info{};
+  feed->info(info);
+  CHECK(info.sequence == 10);
+  put(*feed, "10");
+  REQUIRE(feed->flush(0) == BF_OK);
+  CHECK(served.read(10) == "10");
+}
+
+TEST_CASE("two producers of one name: the second is refused, and the first goes on") {
+  Served served;
+  const auto feed = producer(served, "one");
+  std::unique_ptr<FeedProducer> second;
+  CHECK(FeedProducer::open(options_of(served, "one"), second) == BF_REFUSED);
+  CHECK(std::string(client::last_error()).find("connected already") != std::string::npos);
+  put(*feed, "x");
+  CHECK(feed->flush(0) == BF_OK);
+}
+
+TEST_CASE("another schema is refused, with both") {
+  Served served;
+  bf_feed_options options = options_of(served, "one");
+  options.schema = "f32[4]";
+  std::unique_ptr<FeedProducer> feed;
+  CHECK(FeedProducer::open(options, feed) == BF_REFUSED);
+  const std::string why = client::last_error();
+  CHECK(why.find("'f32[4]'") != std::string::npos);
+  CHECK(why.find("'bytes'") != std::string::npos);
+}
+
+TEST_CASE("a frame of two gigabytes is refused before anything is set apart for it") {
+  Served served;
+  Raw raw(served);
+  raw.hello("one");
+  std::vector<std::byte> out;
+  protocol::put_feed(std::uint32_t{0x8000'0000}, out);
+  protocol::put_feed(static_cast<std::uint8_t>(FeedFrame::record), out);
+  raw.send(out);
+  CHECK(raw.rest().find("a frame of 2147483648 bytes") != std::string::npos);
+  CHECK(served.log->counts().malformed == 1);
+  // The feed goes on.
+  const auto feed = producer(served, "two");
+  put(*feed, "x");
+  CHECK(feed->flush(0) == BF_OK);
+}
+
+TEST_CASE("a connection that ends in the middle of a record has sent none, and is counted") {
+  Served served;
+  Raw raw(served);
+  raw.hello("one");
+  std::vector<std::byte> out;
+  const std::string text = "half a record";
+  protocol::put_feed_record({1, 0, 0, -1}, std::as_bytes(std::span(text)), out);
+  raw.send(std::span(out).first(out.size() - 3));
+  raw.close();
+  CHECK(comes([&] { return served.log->counts().malformed == 1; }));
+  CHECK(served.log->end_record() == 0);
+}
+
+TEST_CASE("nonsense is refused") {
+  Served served;
+  SUBCASE("before a hello") {
+    Raw raw(served);
+    std::vector<std::byte> out;
+    protocol::put_feed_frame(FeedFrame::end, 0, out);
+    raw.send(out);
+    CHECK(raw.rest().find("no hello") != std::string::npos);
+  }
+  SUBCASE("a hello that is none") {
+    Raw raw(served);
+    std::vector<std::byte> out;
+    protocol::put_feed_text(FeedFrame::hello, "{\"producer\": 7}", out);
+    raw.send(out);
+    CHECK(raw.rest().find("cannot be read") != std::string::npos);
+  }
+  SUBCASE("a frame that a feed sends") {
+    Raw raw(served);
+    raw.hello("one");
+    std::vector<std::byte> out;
+    protocol::put_feed_frame(FeedFrame::ack, 0, out);
+    raw.send(out);
+    CHECK(raw.rest().find("does not send") != std::string::npos);
+  }
+  SUBCASE("a record without a sequence") {
+    Raw raw(served);
+    raw.hello("one");
+    std::vector<std::byte> out;
+    protocol::put_feed_record({}, {}, out);
+    raw.send(out);
+    CHECK(raw.rest().find("without a sequence") != std::string::npos);
+  }
+  CHECK(served.log->end_record() == 0);
+}
+
+TEST_CASE("producers are told to wait, and to go on") {
+  Served served;
+  const auto feed = producer(served, "one");
+  served.server->pace(0, true, std::uint64_t{1} << 32);
+  bf_feed_info info{};
+  REQUIRE(comes([&] {
+    feed->flush(0.05);
+    put(*feed, "x");
+    feed->info(info);
+    return info.waits != 0;
+  }));
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    served.server->pace(0, false, std::uint64_t{1} << 32);
+  });
+  // It returns when the feed has said that it may go on.
+  CHECK(put(*feed, "y") == BF_OK);
+  later.join();
+  feed->info(info);
+  CHECK(info.waits == 0);
+}
+
+TEST_CASE("records of a producer that cannot wait are thinned, and each is counted") {
+  Served served;
+  bf_feed_options options = options_of(served, "one");
+  options.cannot_wait = 1;
+  std::unique_ptr<FeedProducer> feed;
+  REQUIRE(FeedProducer::open(options, feed) == BF_OK);
+  served.server->pace(0, true, std::uint64_t{1} << 31);
+  for (int n = 0; n < 1000; ++n) REQUIRE(put(*feed, std::to_string(n)) == BF_OK);
+  REQUIRE(feed->flush(0) == BF_OK);
+  const feeds::LogCounts counts = served.log->counts();
+  CHECK(counts.taken + counts.thinned == 1000);
+  CHECK(counts.taken == served.log->end_record());
+  CHECK(counts.thinned > 400);
+  CHECK(counts.taken > 400);
+}
+
+TEST_CASE("the end of a feed is durable when its producer hears of it") {
+  Served served;
+  const auto feed = producer(served, "one");
+  put(*feed, "last");
+  REQUIRE(feed->end() == BF_OK);
+  CHECK(served.log->has_ended());
+  CHECK(put(*feed, "more") == BF_BAD_ARGUMENT);
+  CHECK(feed->flush(0) == BF_OK);
+  CHECK(feed->end() == BF_OK);
+}
+
+TEST_CASE("a record that is too large is refused where it is put") {
+  feeds::FeedSettings settings;
+  settings.record_bytes = 100;
+  Served served(settings);
+  const auto feed = producer(served, "one");
+  CHECK(put(*feed, std::string(101, 'x')) == BF_BAD_ARGUMENT);
+  CHECK(put(*feed, std::string(100, 'x')) == BF_OK);
+  CHECK(feed->flush(0) == BF_OK);
+}
+
+TEST_CASE("a feed without a service says so, within its time") {
+  const FeedFolder folder;
+  bf_feed_options options{};
+  options.folder = folder.path().c_str();
+  options.producer = "one";
+  options.timeout_s = 0.05;
+  std::unique_ptr<FeedProducer> feed;
+  CHECK(FeedProducer::open(options, feed) == BF_NO_SERVICE);
+}
+
+}  // namespace batchflow::test::feed_server_test
