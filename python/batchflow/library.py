@@ -53,7 +53,8 @@ class Options(Structure):
                 ("sources_count", c_size_t), ("sources_in_order", c_int),
                 ("weights_change", c_int), ("ideal", c_int), ("buffer_exemplars", c_uint32),
                 ("buffer_policy", c_char_p), ("buffer_name", c_char_p),
-                ("fills_after_s", c_double), ("fills_from", c_uint64), ("fills_cut", c_int), ("from_newest", c_int)]
+                ("fills_after_s", c_double), ("fills_from", c_uint64), ("fills_cut", c_int),
+                ("from_newest", c_int)]
 
 
 class FeedOptions(Structure):

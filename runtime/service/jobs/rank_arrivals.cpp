@@ -172,8 +172,8 @@ std::uint32_t RankArrivals::credits(const protocol::JoinRequest& request,
   constexpr Bytes kBatchesMost = Bytes{1} << 20;
   constexpr Bytes kBlocksMost = Bytes{64} << 20;
   if (request.credits > 0) return request.credits;
-  const bool can_change = request.order == Order::listed || is_drawn(request.order) ||
-                          request.order_options.rehearsed > 0;
+  const bool can_change = request.order == Order::listed || request.order == Order::live ||
+                          is_drawn(request.order) || request.order_options.rehearsed > 0;
   if (can_change || !pipeline.pipeline->plugins().empty()) return options_.credits;
   const auto bytes = [&](std::uint32_t samples) {
     return batch::BlockLayout(pipeline.pipeline->spec(), samples).bytes;
