@@ -8,7 +8,7 @@
 
 namespace batchflow::test::fuzz_test {
 
-extern "C" Fuzzer fuzz_jpeg, fuzz_png, fuzz_picture, fuzz_pipeline;
+extern "C" Fuzzer fuzz_jpeg, fuzz_png, fuzz_picture, fuzz_pipeline, fuzz_video;
 
 // BATCHFLOW_WRITE_CORPUS=1 writes the corpora of pictures.
 TEST_CASE("corpora of pictures" * doctest::skip(std::getenv("BATCHFLOW_WRITE_CORPUS") == nullptr)) {
@@ -55,6 +55,11 @@ TEST_CASE("damaged pictures") {
   fuzz(fuzz_jpeg, "jpeg", 3000, "test_prepare", "damaged pictures");
   fuzz(fuzz_png, "png", 3000, "test_prepare", "damaged pictures");
   fuzz(fuzz_picture, "picture", 12000, "test_prepare", "damaged pictures");
+}
+
+// Without FFmpeg only what is stored of a group is read.
+TEST_CASE("damaged groups of frames") {
+  fuzz(fuzz_video, "video", 3000, "test_prepare", "damaged groups of frames");
 }
 
 TEST_CASE("damaged pipelines") {
