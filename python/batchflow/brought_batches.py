@@ -112,10 +112,11 @@ class BroughtBatches:
         places = [place for place, mark in enumerate(batch.marks.tolist()) if mark & REPLACED]
         if places:
             self._has_said = True
-            say(f"sample {batch.wanted_keys.tolist()[places[0]]} of {self._kind} could not be made, and "
-                "another one stands for it, as for each further one up to corrupt_ratio_max; the service's log says why. "
-                "With local=True the script loads the Dataset: samples may differ then, and what they "
-                "raise ends it")
+            corrupt = batch.wanted_keys.tolist()[places[0]]
+            say(f"sample {corrupt} of {self._kind} could not be made, and another one stands for it, as "
+                "for each further one up to corrupt_ratio_max; the service's log says why. With "
+                "local=True the script loads the Dataset: samples may differ then, and what they raise "
+                "ends it")
 
     def mapped(self, batch: Any, function: Callable[[Any], Any]) -> Any:
         """A batch with its tensors mapped."""

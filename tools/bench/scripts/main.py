@@ -125,7 +125,8 @@ def one_run(script: str, loop: str, root: Path) -> dict[str, Any]:
     return {**json.loads(times), "loaders": json.loads(said[-1])["loaders"]}
 
 
-def runs_of(script: str, data: Callable[..., Any], rounds: int, scale: int) -> dict[str, list[dict[str, Any]]]:
+def runs_of(script: str, data: Callable[..., Any], rounds: int,
+            scale: int) -> dict[str, list[dict[str, Any]]]:
     from service import Service
     runs: dict[str, list[dict[str, Any]]] = {loop: [] for loop in LINES}
     with tempfile.TemporaryDirectory(prefix="batchflow-") as name:
