@@ -60,7 +60,8 @@ std::string_view read_group(std::span<const std::byte> bytes, Group& group) {
   group.codec = static_cast<Codec>(codec);
   if (codec == 0 || codec > kCodecs || group.width == 0 || group.width > kSideMost ||
       group.height == 0 || group.height > kSideMost || group.frames == 0 ||
-      group.frames > packets || packets > 2 * kFramesMost || data > kDecoderDataMost)
+      group.frames > packets || packets > 2 * kFramesMost || data > kDecoderDataMost ||
+      group.pixels() > kPixelsMost)
     return "its head is damaged";
   if (bytes.size() < packets * kPacketHead + data) return "it ends early";
   std::span<const std::byte> heads = bytes.first(packets * kPacketHead);

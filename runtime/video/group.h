@@ -23,6 +23,7 @@ inline constexpr std::uint32_t kCodecs = 7;
 inline constexpr std::uint32_t kFramesMost = 4096;
 inline constexpr std::uint32_t kSideMost = 8192;
 inline constexpr Bytes kGroupMost = Bytes{256} << 20;
+inline constexpr std::uint64_t kPixelsMost = std::uint64_t{1} << 32;  // of all frames together
 inline constexpr std::size_t kDecoderDataMost = 1 << 20;
 
 struct Packet {
@@ -37,6 +38,7 @@ struct Group {
   std::span<const std::byte> decoder_data;
   std::vector<Packet> packets;  // as they are decoded
 
+  std::uint64_t pixels() const { return std::uint64_t{width} * height * frames; }
   Bytes frame_bytes() const { return Bytes{width} * height * 3; }  // decoded: RGB
 };
 

@@ -120,13 +120,14 @@ class Groups {
     const std::int64_t time = packet.pts == AV_NOPTS_VALUE ? next_time_ : packet.pts;
     next_time_ = time + 1;
     run_.add(bytes, time, is_shown(head_.codec, bytes));
-    if (group_.bytes.size() + run_.bytes.size() > kGroupMost ||
-        group_.frames + run_.frames > kFramesMost) {
+    const std::uint32_t frames = group_.frames + run_.frames;
+    if (group_.bytes.size() + run_.bytes.size() > kGroupMost || frames > kFramesMost ||
+        std::uint64_t{head_.width} * head_.height * frames > kPixelsMost) {
       give();
       return fmt::format(
-          "more than {} frames, or {} MiB, without a key frame at which it can be cut; encode it "
-          "with more of them (ffmpeg -g 64)",
-          kFramesMost, kGroupMost >> 20);
+          "more than {} frames, {} MiB or {} million pixels without a key frame at which it can be "
+          "cut; encode it with more of them (ffmpeg -g 64)",
+          kFramesMost, kGroupMost >> 20, kPixelsMost / 1'000'000);
     }
     return {};
   }

@@ -77,6 +77,15 @@ TEST_CASE("a group is read as it was written, and damage is noticed") {
   CHECK(video::encode_group(group) == bytes);
   for (std::size_t end = 0; end < bytes.size(); end += 7)
     CHECK(video::read_group(std::span(bytes).first(end), group) != "");
+  group.width = group.height = 8192;
+  group.frames = 64;  // as many pixels as there may be
+  while (group.packets.size() < 65) group.packets.push_back(group.packets.front());
+  video::Group again;
+  const std::vector<std::byte> most = video::encode_group(group);
+  CHECK(video::read_group(most, again) == "");
+  group.frames = 65;
+  const std::vector<std::byte> more = video::encode_group(group);
+  CHECK(video::read_group(more, again) == "its head is damaged");
   std::vector<std::byte> longer = bytes;
   longer.push_back({});
   CHECK(video::read_group(longer, group) == "something stands behind its end");

@@ -204,7 +204,7 @@ TEST_CASE("pipelines and formats are looked at when the file is read, not when a
   CHECK(refused("datasets:\n- {path: /p, format: nix}\n") ==
         "node.yaml:2: key 'datasets.0.format': unknown value 'nix'; write one of images, "
         "webdataset, tfrecord, packed, mds, arrow, parquet, numpy, tokens, megatron, sequences, "
-        "files");
+        "video, files");
   CHECK(refused("datasets:\n- {path: /p, format: tokens}\n") ==
         "node.yaml:2: key 'datasets.0.tokens': how long a sample is is not known; write tokens: "
         "1024");
