@@ -27,6 +27,8 @@ void Driver::report_scores(Client& client, const Held& batch) {
 
 // Other weights for the sources of a mixture, soon or somewhat later.
 void Driver::ask_for_change(Client& client) {
+  // As the library counts them; where few samples of a step are new, many steps lie ahead.
+  if (client.position.fields().mixing->changes_left() <= client.changes_asked.size()) return;
   std::vector<double> weights;
   for (std::size_t i = 0; i < client.plan.sources.size(); ++i)
     weights.push_back(static_cast<double>(random_.below(4)));

@@ -10,6 +10,7 @@ set(BATCHFLOW_SDK_HEADERS
   core/base/types.h
   core/base/zero_array.h
   core/base/zeroed_memory.h
+  core/engine/exemplar.h
   core/engine/policy.h
   core/engine/policy_list.h
   core/engine/policy_texts.h
