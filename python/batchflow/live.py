@@ -59,7 +59,7 @@ def take_apart(given: dict[str, Any]) -> None:
 
 
 def fill(options: Any, live: Live) -> None:
-    options.fills_after_s = live.wait
+    options.fills_after_s = 0 if live.fill is None else live.wait
     options.fills_from = 0 if live.fill is None else live.window
     options.fills_cut = live.fill == "short"
     options.from_newest = live.begin == "newest"

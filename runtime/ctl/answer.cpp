@@ -92,7 +92,22 @@ std::string datasets_table(const json& status) {
                     fmt::format("{:.0f}", number(one, "classes")), flag(one, "pinned") ? "yes" : "",
                     text(one, "version"), output::printable(text(one, "path"))});
   }
-  return rows.size() == 1 ? "no datasets\n" : table(rows);
+  std::string feeds;
+  for (const json& one : list(status, "datasets")) {
+    if (!one.contains("feed")) continue;
+    const json& feed = one["feed"];
+    feeds += fmt::format(
+        "feed {}: records {:.0f} to {:.0f}{}, {:.0f} producers{}; left out: {:.0f} doubled, {:.0f} "
+        "late, {:.0f} thinned, {:.0f} malformed{}\n",
+        output::printable(text(one, "name")), number(feed, "first"), number(feed, "end"),
+        flag(feed, "ended") ? ", ended" : "", number(feed, "producers"),
+        flag(feed, "waits") ? ", which wait" : "", number(feed, "doubled"), number(feed, "late"),
+        number(feed, "thinned"), number(feed, "malformed"),
+        text(feed, "problem").empty()
+            ? ""
+            : fmt::format("; it is held up: {}", output::printable(text(feed, "problem"))));
+  }
+  return rows.size() == 1 ? "no datasets\n" : table(rows) + feeds;
 }
 
 std::string quotas_table(const json& quotas) {

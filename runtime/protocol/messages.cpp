@@ -153,7 +153,8 @@ void add(const OrderOptions& options, Json& message) {
     message["buffer_policy"] = options.buffer_policy;
     message["buffer_name"] = options.buffer_name;
   }
-  if (options.fills_from != 0 || options.from_newest) {  // nor do services before live orders
+  if (options.fills_after_s != 0 || options.fills_from != 0 || options.fills_cut ||
+      options.from_newest) {  // nor do services before live orders
     message["fills_after"] = options.fills_after_s;
     message["fills_from"] = options.fills_from;
     message["fills_cut"] = options.fills_cut;

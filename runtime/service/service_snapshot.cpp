@@ -101,7 +101,8 @@ Snapshot snapshot_of(const Service::Parts& parts) {
          parts.datasets.catalogues().find(dataset->id, index.version())->total_bytes(),
          index.version(), index.classes().size(), dataset->format, dataset->tokens, sequences,
          dataset->pinned, dataset->is_brought(), std::uint64_t{1} << dataset->bundle_shift,
-         dataset->asked.column, dataset->asked.label, pipelines_of(parts.datasets, dataset->id)});
+         dataset->asked.column, dataset->asked.label, pipelines_of(parts.datasets, dataset->id),
+         parts.jobs.feeds().status(dataset->id)});
   }
   all.opening = parts.joining->openings().names();
   all.returning = parts.returning->names();

@@ -205,6 +205,10 @@ class Refused(Fed):
             feed.end()
         had = [n for batch in self.loader(batch_size=2) for n in self.numbers(batch)]
         self.assertEqual(had, [0, 2])
+        feed = self.daemon.status()["datasets"][0]["feed"]
+        self.assertEqual((feed["first"], feed["end"], feed["taken"]), (0, 2, 2))
+        self.assertEqual((feed["malformed"], feed["doubled"]), (1, 0))
+        self.assertTrue(feed["ended"])
 
     def test_arguments_that_cannot_be(self):
         for arguments in ({"wait": -1}, {"fill": "maybe"}, {"window": 0}, {"begin": "now"}):

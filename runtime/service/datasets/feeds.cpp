@@ -11,7 +11,6 @@ void Feeds::added(const ServedDataset& dataset, const Post& post) {
   const auto* const index = dynamic_cast<const feeds::FeedIndex*>(dataset.index.get());
   if (!index || servers_.contains(dataset.id.value)) return;
   Served served;
-  served.name = dataset.name;
   served.log = index->log();
   // The threads of a server end before this does, but what they have posted may come later.
   const DatasetId id = dataset.id;
@@ -48,11 +47,10 @@ bool Feeds::has_producers() const {
                      [](const auto& one) { return one.second.server->status().producers > 0; });
 }
 
-std::vector<Feeds::Status> Feeds::status() const {
-  std::vector<Status> all;
-  for (const auto& [id, served] : servers_)
-    all.push_back({served.name, served.log->settings(), served.server->status()});
-  return all;
+std::optional<feeds::FeedStatus> Feeds::status(DatasetId dataset) const {
+  const auto found = servers_.find(dataset.value);
+  if (found == servers_.end()) return std::nullopt;
+  return found->second.server->status();
 }
 
 }  // namespace batchflow::service

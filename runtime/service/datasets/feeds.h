@@ -8,8 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <string>
-#include <vector>
+#include <optional>
 
 #include "core/engine/event.h"
 #include "runtime/feeds/feed_server.h"
@@ -32,16 +31,11 @@ class Feeds {
   // The record that comes next in the feed, for a job that begins with it; 0: it is no feed.
   std::uint64_t next_record(DatasetId dataset) const;
   bool has_producers() const;
-  struct Status {
-    std::string name;
-    feeds::FeedSettings settings;
-    feeds::FeedStatus feed;
-  };
-  std::vector<Status> status() const;
+  // None: it is no feed.
+  std::optional<feeds::FeedStatus> status(DatasetId dataset) const;
 
  private:
   struct Served {
-    std::string name;
     std::shared_ptr<feeds::FeedLog> log;
     std::unique_ptr<feeds::FeedServer> server;
   };

@@ -11,6 +11,7 @@
 #include "core/engine/engine.h"
 #include "core/engine/engine_config.h"
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/feeds/feed_server.h"
 #include "runtime/service/backend/backend.h"
 #include "runtime/service/backend/reports.h"
 #include "runtime/service/cluster/node_counters.h"
@@ -44,6 +45,7 @@ struct Snapshot {
     std::uint64_t bundle_samples = 1;
     std::string column, label;        // as they were said; empty: found out, or no table
     std::vector<Pipeline> pipelines;  // that jobs have used; without those that a job brought
+    std::optional<feeds::FeedStatus> feed = std::nullopt;  // it takes records
   };
   std::string version;
   std::string page;  // its address; empty: there is none
