@@ -222,6 +222,8 @@ class DataLoader(Attributes, Generic[_Given]):
 
     @alone
     def __len__(self) -> int:
+        if self._arguments.order == "live":
+            raise TypeError("a live DataLoader has no length: nothing says when its feed ends")
         return int(self._opened().session.info.steps_per_epoch)
 
     def epochs(self) -> Iterator[_Given]:

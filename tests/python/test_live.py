@@ -1,6 +1,7 @@
 """Live jobs through the service, with exact ids: each record once, in the order in which it came,
 whatever is killed meanwhile (docs/live.md)."""
 
+import json
 import os
 import signal
 import struct
@@ -10,7 +11,7 @@ import time
 import unittest
 
 import batchflow
-from support import CTL, Daemon, Folder, wait_until
+from support import CTL, HERE, Daemon, Folder, run_python
 
 WIDTH = 16  # int64
 
@@ -67,6 +68,10 @@ class Arriving(Fed):
         for batch in self.loader(batch_size=10):
             had += self.numbers(batch)
         self.assertEqual(had, list(range(103)))
+
+    def test_a_live_loader_has_no_length(self):
+        with self.assertRaises(TypeError):
+            len(self.loader())
 
     def test_records_come_while_a_job_waits_for_them(self):
         had = []
@@ -265,6 +270,24 @@ class Sent(Fed):
         self.assertEqual(self.contents(), [b"file %d" % n for n in range(6)])
         self.assertEqual(sorted(one.name for one in (grows / ".taken").iterdir()),
                          sorted([f"{n}.txt" for n in range(6)] + ["large.txt"]))
+
+
+class Documented(Folder):
+    PAGE = HERE.parent.parent / "docs" / "live.md"
+
+    def test_the_guide_does_what_it_says(self):
+        text = self.PAGE.read_text().replace("/tmp/clicks", str(self.folder / "clicks"))
+        commands = text.split("```sh\n")[1].split("```")[0].splitlines()
+        code = text.split("```python\n")[1].split("```")[0]
+        made = commands[0].split()
+        self.assertEqual((made[0], commands[1].split()[0]), ("batchflowctl", "batchflowd"))
+        subprocess.run([CTL, *made[1:]], check=True, stdout=subprocess.DEVNULL)
+        daemon = Daemon(self.folder, *commands[1].split()[1:-1])
+        self.addCleanup(daemon.kill)
+        done = run_python(code, BATCHFLOW_SERVICE=daemon.socket)
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        self.assertEqual([json.loads(line) for line in done.stdout.splitlines()],
+                         [list(range(n, n + 10)) for n in range(0, 100, 10)])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,163 @@
+// How fast a feed takes records of 1 KB, and how long a record waits until it is durable at half of
+// that rate. The feed is another process of this program; the log lies in a folder of its own.
+//
+//   bench_stream [--small] [FOLDER]
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <deque>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/client/batchflow.h"
+#include "runtime/feeds/feed_server.h"
+
+using namespace batchflow;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::size_t kRecord = 1000;
+
+double seconds(Clock::duration time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+double cpu_s(int who) {
+  rusage used{};
+  getrusage(who, &used);
+  const auto of = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return of(used.ru_utime) + of(used.ru_stime);
+}
+
+void check(bf_status status) {
+  if (status == BF_OK) return;
+  fmt::print(stderr, "bench_stream: {}\n", bf_last_error());
+  std::exit(1);
+}
+
+// Takes records until its parent ends it.
+[[noreturn]] void serve(const std::string& folder) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGTERM);
+  sigprocmask(SIG_BLOCK, &ends, nullptr);
+  {
+    feeds::FeedServer server(std::make_shared<feeds::FeedLog>(folder, feeds::read_settings(folder)),
+                             [](const feeds::FeedState&) {});
+    int number = 0;
+    sigwait(&ends, &number);
+  }
+  std::_Exit(0);
+}
+
+std::uint64_t acknowledged(bf_feed* feed) {
+  bf_feed_info info = BF_FEED_INFO_INIT;
+  check(bf_feed_info_get(feed, &info));
+  return info.acknowledged;
+}
+
+// As fast as can be. Answers records a second.
+double ingest(bf_feed* feed, std::uint64_t records) {
+  const std::string bytes(kRecord, 'r');
+  bf_record record = BF_RECORD_INIT;
+  record.bytes = bytes.data();
+  record.count = bytes.size();
+  const auto began = Clock::now();
+  for (std::uint64_t n = 0; n < records; ++n) {
+    record.key = n;
+    check(bf_feed_put(feed, &record));
+  }
+  check(bf_feed_flush(feed, 0));
+  return static_cast<double>(records) / seconds(Clock::now() - began);
+}
+
+// At a steady rate. Answers the times from put to acknowledged, sorted.
+std::vector<double> lags(bf_feed* feed, std::uint64_t records, double rate) {
+  const std::string bytes(kRecord, 'r');
+  bf_record record = BF_RECORD_INIT;
+  record.bytes = bytes.data();
+  record.count = bytes.size();
+  std::vector<double> lags;
+  std::deque<Clock::time_point> waiting;  // of records that are not acknowledged
+  std::uint64_t acked = acknowledged(feed);
+  const auto take = [&] {
+    const auto now = Clock::now();
+    for (const std::uint64_t end = acknowledged(feed); acked < end; ++acked) {
+      lags.push_back(seconds(now - waiting.front()));
+      waiting.pop_front();
+    }
+  };
+  const auto began = Clock::now();
+  for (std::uint64_t n = 0; n < records; ++n) {
+    const auto due = began + std::chrono::duration_cast<Clock::duration>(
+                                 std::chrono::duration<double>(static_cast<double>(n) / rate));
+    while (Clock::now() < due) bf_feed_flush(feed, 1e-6);
+    waiting.push_back(Clock::now());
+    check(bf_feed_put(feed, &record));
+    take();
+  }
+  check(bf_feed_flush(feed, 0));
+  take();
+  std::sort(lags.begin(), lags.end());
+  return lags;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bool small = false;
+  std::string folder = (std::filesystem::temp_directory_path() / "bench-stream-XXXXXX").string();
+  for (int i = 1; i < argc; ++i) {
+    if (std::string_view(argv[i]) == "--small") {
+      small = true;
+    } else {
+      folder = std::string(argv[i]) + "/bench-stream-XXXXXX";
+    }
+  }
+  if (mkdtemp(folder.data()) == nullptr) return 1;
+  feeds::FeedSettings settings;
+  settings.record_bytes = 1024;
+  settings.keep_bytes = Bytes{8} << 30;
+  feeds::create_feed(folder, settings);
+  const pid_t service = fork();
+  if (service == 0) serve(folder);
+  bf_feed_options options = BF_FEED_OPTIONS_INIT;
+  options.folder = folder.c_str();
+  options.producer = "bench";
+  bf_feed* feed = nullptr;
+  check(bf_feed_open(&options, &feed));
+  const std::uint64_t records = small ? 5'000 : 2'000'000;
+  const double before = cpu_s(RUSAGE_SELF);
+  const double rate = ingest(feed, records);
+  const double producer = cpu_s(RUSAGE_SELF) - before;
+  fmt::print("{} records of {} bytes: {:.0f} a second, {:.2f} us of a core each in the producer\n",
+             records, kRecord, rate, 1e6 * producer / static_cast<double>(records));
+  const double half = std::min(rate / 2, 100'000.0);
+  const std::vector<double> all = lags(feed, small ? 2'000 : 500'000, half);
+  const auto at = [&](double share) {
+    return 1000 * all[static_cast<std::size_t>(share * static_cast<double>(all.size() - 1))];
+  };
+  fmt::print("durable at {:.0f} a second: p50 {:.2f} ms, p99 {:.2f} ms, worst {:.2f} ms\n", half,
+             at(.5), at(.99), at(1));
+  bf_feed_close(feed);
+  kill(service, SIGTERM);
+  int ended = 0;
+  waitpid(service, &ended, 0);
+  fmt::print("the feed took {:.2f} us of a core for each record\n",
+             1e6 * cpu_s(RUSAGE_CHILDREN) / static_cast<double>(records + all.size()));
+  std::filesystem::remove_all(folder);
+  return ended == 0 ? 0 : 1;
+}
