@@ -285,15 +285,12 @@ void Assembly::send_delivery(const Job& job, BatchIndex index) {
     command.samples = *batch.drawn;
     s_.lent.push_back(batch.drawn);
   }
-  slices_.clear();
-  for (const Piece& piece : batch.pieces) {
-    if (job.live) {
-      job.live->split(piece.index, piece.slice, slices_);
-    } else {
-      slices_.push_back(piece.slice);
-    }
+  if (job.live && batch.handed.empty()) {
+    for (const Piece& piece : batch.pieces) job.live->split(piece.index, piece.slice, batch.handed);
   }
-  command.slices = s_.arena.copy(slices_);
+  slices_.clear();
+  for (const Piece& piece : batch.pieces) slices_.push_back(piece.slice);
+  command.slices = s_.arena.copy(job.live ? batch.handed : slices_);
   command.repeats = repeats(job, batch);
   if (job.order == Order::listed) {
     command.place = {batch.node, Tier::dram, 0};

@@ -201,6 +201,9 @@ struct Batch : BatchState {
   std::vector<order::Replacement> replacements;
   std::vector<Ingredient> ingredients;  // a listed order's samples, in order
   std::vector<ItemPin> pins;            // items delivered as they are stored
+  // Of a live order, what it was handed over as. It may be handed over again when its step is
+  // committed, and what that had is forgotten.
+  std::vector<order::Slice> handed;
   ReadHolds reads;
   // Draws cannot be expanded from names. These are the ids of its pieces, as far as they are
   // listed.
@@ -214,6 +217,7 @@ struct Batch : BatchState {
     replacements.clear();
     ingredients.clear();
     pins.clear();
+    handed.clear();
     reads.reads.clear();
     reads.samples.clear();
   }
