@@ -201,6 +201,7 @@ class Watcher {
     job.node_local = joined.node_local;
     job.runs = joined.runs;
     job.rehearsed = joined.rehearsed;
+    job.exemplars = joined.buffer_exemplars;
     job.credits = joined.credits;
     job.weight = joined.weight;
     job.latency_target = joined.latency_target;

@@ -316,9 +316,14 @@ std::string jobs_text(const ObservedWorkload& observed, const NamedData& named,
     if (job.node_local && order == Order::relaxed) more += ", node_local: true";
     const bool has_bundles = observed.datasets[job.dataset].bundle_shift >= 2;
     if (job.runs && order == Order::relaxed && has_bundles) more += ", runs: true";
-    if (job.rehearsed > 0 && job.rehearsed < job.batch && job.exemplars > 0)
-      more +=
-          fmt::format(", rehearsal: {{samples: {}, exemplars: {}}}", job.rehearsed, job.exemplars);
+    const bool rehearses = job.rehearsed > 0 && job.rehearsed < job.batch && job.exemplars > 0;
+    if (rehearses && order == Order::weighted) {
+      derived.assumed.push_back(fmt::format("what job {} rehearses is left out", name));
+    } else if (rehearses) {
+      more += fmt::format(
+          ", rehearsal: {{samples: {}, exemplars: {}}}", job.rehearsed,
+          std::min<std::uint64_t>(job.exemplars, observed.datasets[job.dataset].samples));
+    }
     if (job.credits > 0) more += fmt::format(", credits: {}", job.credits);
     if (job.weight != 1) more += fmt::format(", weight: {}", job.weight);
     if (job.latency_target > Duration(0))

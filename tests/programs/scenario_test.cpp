@@ -217,6 +217,10 @@ TEST_CASE("what cannot be right is refused with its place and what to write") {
   CHECK(refusal(job("rehearsal: {samples: 8, exemplars: 1}")) ==
         "s.yaml:5: key 'jobs.0.rehearsal.samples': 8 of a batch of 8 leave no room for new ones; "
         "write less than batch");
+  CHECK(
+      refusal(job("mixture: {sources: 2}, rehearsal: {samples: 1, exemplars: 1}")) ==
+      "s.yaml:5: key 'jobs.0.rehearsal.samples': of a mixture, the engine fills the buffer; write "
+      "the policy that does, as policy: reservoir");
   CHECK(refusal(job("rehearsal: {samples: 4}")).find("key 'jobs.0.rehearsal.exemplars'") !=
         std::string::npos);
   CHECK(refusal(job("rehearsal: {samples: 4, exemplars: 1001}")) ==

@@ -76,6 +76,24 @@ TEST_CASE("jobs go on from where they are, with the times that they had") {
   CHECK(text.find("preset: \"independent\"") != std::string::npos);
 }
 
+TEST_CASE(
+    "what a job rehearses goes on, with no more exemplars than samples; of a mixture it cannot") {
+  const auto derived = [](const char* order) {
+    json one = status();
+    json& model = one["jobs"][0]["model"];
+    model["order"] = order;
+    model["rehearsed"] = 2;
+    model["exemplars"] = 2000;  // what the buffer has room for
+    return input::derive_scenario(ctl::coming_hours(one, 1).workload, nullptr);
+  };
+  CHECK(derived("relaxed").text.find("rehearsal: {samples: 2, exemplars: 1000}") !=
+        std::string::npos);
+  const auto mixed = derived("mixed");
+  CHECK(mixed.text.find("rehearsal") == std::string::npos);
+  CHECK(std::count(mixed.assumed.begin(), mixed.assumed.end(),
+                   "what job train rehearses is left out") == 1);
+}
+
 TEST_CASE("without jobs, or of an older service, nothing is foretold") {
   json none = status();
   none["jobs"] = json::array();
