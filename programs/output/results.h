@@ -89,7 +89,7 @@ struct JobResult {
   double first_batch_s = 0;  // from start to the first batch
   double first_step_s = 0;   // from start to the end of the first step
   double samples_per_s = 0;
-  double au = 0;           // compute time / time, without the first step if there are more
+  double au = 0;  // compute time / time, without the first step if there are more
   BufferResult buffer;
   std::string bottleneck;  // what bounds it: `gpu`, `ranks` (the slowest), or the greatest of:
   Waits waited;            // the parts of stall_s

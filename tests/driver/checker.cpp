@@ -244,11 +244,10 @@ void Checker::count_draw(const Handed& sample) {
   const order::KeyRoot root{dataset_.version, seed_};
   const bool numbered = weighted_ || mixture_ || live_ || sample.rehearsed;
   const std::uint64_t key =
-      numbered
-          ? order::occurrence_draw_key(
-                root, (mixture_ && !sample.rehearsed) || live_ ? 0 : sample.generation,
-                sample.visited, sample.occurrence)
-          : order::draw_key(root, sample.generation, sample.pass, sample.visited);
+      numbered ? order::occurrence_draw_key(
+                     root, (mixture_ && !sample.rehearsed) || live_ ? 0 : sample.generation,
+                     sample.visited, sample.occurrence)
+               : order::draw_key(root, sample.generation, sample.pass, sample.visited);
   if (!draws_.insert(key).second) {
     violated(fmt::format("sample {} repeats its draws", sample.visited.value));
   }

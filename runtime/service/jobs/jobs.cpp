@@ -396,8 +396,7 @@ StageTimes Jobs::stalls() const {
 
 std::vector<JobStatus> Jobs::status(Instant now) const {
   std::vector<JobStatus> all;
-  for (const auto& job : jobs_.all())
-    all.push_back(status_of(*job, waits_.stalls(), now));
+  for (const auto& job : jobs_.all()) all.push_back(status_of(*job, waits_.stalls(), now));
   return all;
 }
 
