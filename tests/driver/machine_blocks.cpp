@@ -335,8 +335,8 @@ void Machine::deliver(const engine::Deliver& command, const std::vector<std::uin
   Slot& source = slot(key, "a delivery from");
   if (source.place != command.place) violated("a delivery from another place");
   const std::uint32_t from = command.in_place ? command.slices.front().from : 0;
-  // Of a live order, records and what fills up their batch are slices of their own.
-  bool is_one = true;
+  // Of a live order, records and what fills up their batch are two slices.
+  bool is_one = command.slices.size() <= 2;
   for (std::size_t i = 1; i < command.slices.size(); ++i) {
     const order::Slice& before = command.slices[i - 1];
     is_one = is_one && command.slices[i].name == before.name &&
