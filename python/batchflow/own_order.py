@@ -1,4 +1,4 @@
-"""A DataLoader whose order is the script's own, and whose samples the service makes.
+"""A DataLoader of which the script gives the order, and the service makes the samples.
 
 A sampler or batch_sampler of any class is asked for its order as PyTorch would ask it: PyTorch's own
 DataLoader goes over the indices, so that the same ones are drawn from the same generators. What was

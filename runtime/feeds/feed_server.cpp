@@ -175,7 +175,7 @@ class FeedServer::Parts {
     }
   }
 
-  // The log has no room at all: who can wait is not read from.
+  // The log has no room at all: a producer that can wait is not read from.
   bool is_full() const { return log_->kept() + log_->waiting() >= log_->settings().keep_bytes; }
 
   // False: what was taken cannot be written now, so nothing more is taken.
