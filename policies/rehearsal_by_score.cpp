@@ -45,8 +45,9 @@ extern const engine::PolicyEntry rehearsal_by_score;
 constexpr engine::PolicyEntry rehearsal_by_score{
     .name = "by-score",
     .help =
-        "The samples with the highest scores, as losses, that jobs have reported.\n"
-        "A sample without a score leaves first. Of equal scores, a uniform choice stays.",
+        "The samples with the highest scores, such as losses.\n"
+        "A sample that no job has given a score leaves first. Of equal scores, a\n"
+        "uniform choice stays.",
     .make = &make_rehearsal<ByScore>,
     .parameters = kParameters};
 

@@ -118,6 +118,9 @@ class PerClass final : public engine::RehearsalPolicy {
                                             const engine::RehearsalView* newcomer) const {
     const std::size_t size = one.mean.size();
     if (size == 0 || (newcomer && newcomer->features.size() != size)) return std::nullopt;
+    // Each sample that is shown looks at all of them, between two batches.
+    constexpr std::size_t kNumbersMost = 1 << 18;
+    if (one.members.size() * size > kNumbersMost) return std::nullopt;
     std::vector<double> sum(size);
     std::size_t count = 0;
     const auto add = [&](std::span<const float> features) {
@@ -156,10 +159,12 @@ constexpr engine::PolicyEntry rehearsal_per_class{
     .name = "per-class",
     .help =
         "The same number of exemplars of each class.\n"
-        "Of a class, a uniform choice; where a job reports features, those whose mean is\n"
-        "near that of the class (herding: iCaRL, CVPR 2017). A new class takes its part\n"
-        "from the largest ones.\n"
-        "Departs from it: exemplars are chosen as samples come, not when a task is over.",
+        "Of a class, a uniform choice; where a job reports features, those of which\n"
+        "the mean is near that of the class (herding: iCaRL, CVPR 2017). A new class\n"
+        "takes its part from the largest ones. Exemplars of a class with more than\n"
+        "262,144 numbers of features together are a uniform choice, too.\n"
+        "Departs from it: exemplars are chosen as samples come, not when a task is\n"
+        "over.",
     .make = &make_rehearsal<PerClass>,
     .parameters = kParameters};
 

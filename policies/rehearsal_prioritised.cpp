@@ -54,10 +54,10 @@ extern const engine::PolicyEntry rehearsal_prioritised;
 constexpr engine::PolicyEntry rehearsal_prioritised{
     .name = "prioritised",
     .help =
-        "The last samples, drawn the more often the higher their scores are.\n"
-        "For reinforcement learning (Schaul et al., ICLR 2016): the oldest leaves first;\n"
-        "the part of the draws goes by (score + epsilon)^alpha, without a score by the\n"
-        "greatest. Weights are those of the beginning of an epoch.",
+        "The last samples, drawn more often where scores are higher.\n"
+        "For reinforcement learning (Schaul et al., ICLR 2016): the oldest leaves\n"
+        "first; the part of the draws goes by (score + epsilon)^alpha, without a score\n"
+        "by the greatest. Weights are those of the beginning of an epoch.",
     .make = &make_rehearsal<Prioritised>,
     .parameters = kParameters};
 

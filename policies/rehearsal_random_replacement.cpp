@@ -83,7 +83,8 @@ extern const engine::PolicyEntry rehearsal_random_replacement;
 constexpr engine::PolicyEntry rehearsal_random_replacement{
     .name = "random-replacement",
     .help =
-        "A part of all samples, in place of exemplars of their class at random.\n"
+        "A part of all samples, each in place of one of its class.\n"
+        "Which exemplar of the class leaves is drawn.\n"
         "Classes have equal parts of the buffer; without classes all exemplars are of\n"
         "one. Newer samples are more likely to be there than old ones\n"
         "(Bouvier, Nicolae et al., CCGrid 2024).",

@@ -124,7 +124,7 @@ std::optional<StreamFailure> Suspects::declare_corrupt(const Making& making,
     corrupt.insert(at, suspect.used);
     ++s_.counters.corrupt_samples;
   }
-  const std::uint64_t samples = dataset.catalogue->samples();
+  const std::uint64_t samples = dataset.source ? dataset.source->end : dataset.catalogue->samples();
   const std::uint64_t most =
       std::max(order::kCorruptLeast, s_.config.corrupt_ratio_max.share_of(samples));
   const auto other = replacement(

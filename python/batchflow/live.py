@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import os
+import threading
 from typing import Any, Optional, Union
 
 from . import library as c
@@ -81,6 +82,7 @@ class Feed:
     def __init__(self, folder: Union[str, os.PathLike], producer: str, schema: str = "bytes",
                  can_wait: bool = True, timeout: float = 60) -> None:
         self._feed = ctypes.c_void_p()
+        self._one_at_a_time = threading.Lock()  # the library's feeds are for one thread
         self._library = c.library()
         options = c.sized(c.FeedOptions)
         options.folder = os.fsencode(os.path.abspath(os.path.expanduser(folder)))
@@ -93,18 +95,23 @@ class Feed:
         """Takes bytes, or anything with a buffer, such as an array. It waits where the feed says so."""
         view = memoryview(record)
         data = record if isinstance(record, bytes) else view.tobytes()
-        self._record.bytes, self._record.count = data, len(data)
-        self._record.key, self._record.time_ns = key, time_ns
-        self._record.has_label, self._record.label = label is not None, label or 0
-        c.check(self._library.bf_feed_put(self._open(), ctypes.byref(self._record)))
+        if label is not None and not 0 <= label < 2**31:
+            raise ValueError(f"label={label!r}: classes are numbers from 0 to 2147483647")
+        with self._one_at_a_time:
+            self._record.bytes, self._record.count = data, len(data)
+            self._record.key, self._record.time_ns = key, time_ns
+            self._record.has_label, self._record.label = label is not None, label or 0
+            c.check(self._library.bf_feed_put(self._open(), ctypes.byref(self._record)))
 
     def flush(self, timeout: float = 60) -> None:
         """Waits until all records are acknowledged."""
-        c.check(self._library.bf_feed_flush(self._open(), timeout))
+        with self._one_at_a_time:
+            c.check(self._library.bf_feed_flush(self._open(), timeout))
 
     def end(self) -> None:
         """No record will follow, from any producer: jobs end when they have had all."""
-        c.check(self._library.bf_feed_end(self._open()))
+        with self._one_at_a_time:
+            c.check(self._library.bf_feed_end(self._open()))
 
     @property
     def sequence(self) -> int:
@@ -122,7 +129,8 @@ class Feed:
 
     def _info(self) -> Any:
         info = c.sized(c.FeedInfo)
-        c.check(self._library.bf_feed_info_get(self._open(), ctypes.byref(info)))
+        with self._one_at_a_time:
+            c.check(self._library.bf_feed_info_get(self._open(), ctypes.byref(info)))
         return info
 
     def _open(self) -> ctypes.c_void_p:

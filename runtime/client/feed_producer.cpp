@@ -199,6 +199,7 @@ bool FeedProducer::take_answers(std::string& problem) {
     if (kind == FeedFrame::welcome && body.size() >= 4) {
       record_most_ = take_feed<std::uint32_t>(body);
       is_greeted_ = true;
+      told_to_wait_ = false;  // another service of the feed says so again
     } else if (kind == FeedFrame::ack) {
       const auto flags = take_feed<std::uint8_t>(body);
       told_to_wait_ = (flags & protocol::kFeedWaits) != 0;
@@ -248,7 +249,7 @@ bf_status FeedProducer::until(Clock::time_point deadline, Done done) {
 bf_status FeedProducer::put(const bf_record& record) {
   if (record.bytes == nullptr || record.count == 0)
     return fail(BF_BAD_ARGUMENT, "a record without bytes; give some");
-  if (ends_) return fail(BF_BAD_ARGUMENT, "a record after the end of the feed");
+  if (ends_ || has_ended_) return fail(BF_BAD_ARGUMENT, "a record after the end of the feed");
   if (record.count > record_most_)
     return fail(BF_BAD_ARGUMENT,
                 fmt::format("a record of {} bytes; the feed {} takes records of at "

@@ -28,7 +28,7 @@ struct FeedCommandOptions {
   std::string record_bytes = "1mib";
   std::string keep = "1gib";
   std::string late_after;
-  std::string producer = "batchflowctl";
+  std::string producer;
   std::string from;
   std::uint64_t size = 0;
   bool cannot_wait = false;
@@ -140,14 +140,14 @@ int send(const FeedCommandOptions& options) {
       one.bytes = record.data();
       one.count = record.size();
       one.key = records++;
-      check(feed->put(one));
+      patiently([&] { return feed->put(one); });
     }
   } catch (const std::runtime_error& error) {
     problem = error.what();
   }
-  check(feed->flush(0));
+  patiently([&] { return feed->flush(0); });
   if (!problem.empty()) throw std::runtime_error(problem);
-  if (options.end) check(feed->end());
+  if (options.end) patiently([&] { return feed->end(); });
   fmt::print("{} records are acknowledged\n", records);
   return 0;
 }
@@ -155,8 +155,8 @@ int send(const FeedCommandOptions& options) {
 int watch(const FeedCommandOptions& options) {
   const std::unique_ptr<client::FeedProducer> feed = producer_of(options);
   FolderSender sender(
-      *feed, options.from,
-      std::chrono::milliseconds(static_cast<std::int64_t>(options.settle_s * 1000)));
+      *feed, options.producer + " " + std::filesystem::absolute(options.folder).string(),
+      options.from, std::chrono::milliseconds(static_cast<std::int64_t>(options.settle_s * 1000)));
   std::uint64_t files = 0;
   do {
     const std::uint64_t sent = sender.send_some();
@@ -164,8 +164,8 @@ int watch(const FeedCommandOptions& options) {
     if (sent == 0 && !options.once) std::this_thread::sleep_for(std::chrono::milliseconds(100));
     if (sent == 0 && options.once) break;
   } while (true);
-  if (options.end) check(feed->end());
-  fmt::print("{} files are acknowledged, {} were left out\n", files, sender.left_out().size());
+  if (options.end) patiently([&] { return feed->end(); });
+  fmt::print("{} files are acknowledged, {} were left out\n", files, sender.left_out());
   return 0;
 }
 
@@ -194,20 +194,31 @@ void add_feed_command(CLI::App& app, Action& action) {
   for (CLI::App* one : {sent, watched}) {
     one->add_option("FOLDER", options->folder, "The folder of the feed")->required();
     one->add_option("--producer", options->producer,
-                    "A name that no other producer of the feed has; default: batchflowctl");
+                    "A name that no other producer of the feed has; default: batchflowctl, or "
+                    "batchflowctl-watch");
     one->add_flag("--cannot-wait", options->cannot_wait,
                   "Where the feed has no room, have it leave records out, and count them");
     one->add_flag("--end", options->end, "Say at the end that the feed ends, for all producers");
   }
   sent->add_option("--size", options->size,
                    "Records have so many bytes; default: each line is one, without its end");
-  sent->callback([&action, options] { action = [options] { return send(*options); }; });
+  const auto name = [options](const char* producer) {
+    if (options->producer.empty()) options->producer = producer;
+  };
+  sent->callback([&action, options, name] {
+    name("batchflowctl");
+    action = [options] { return send(*options); };
+  });
   watched->add_option("--from", options->from, "The folder that grows")->required();
   watched->add_option("--settle", options->settle_s,
                       "A file is whole when nothing has written to it for so many seconds; "
                       "default: 1");
   watched->add_flag("--once", options->once, "End when all files that are there are sent");
-  watched->callback([&action, options] { action = [options] { return watch(*options); }; });
+  // Each has a sequence of its own: what one has sent must not count as sent by the other.
+  watched->callback([&action, options, name] {
+    name("batchflowctl-watch");
+    action = [options] { return watch(*options); };
+  });
 }
 
 }  // namespace batchflow::ctl

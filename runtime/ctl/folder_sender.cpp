@@ -23,23 +23,31 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kList = ".batchflow-sending";
 constexpr std::string_view kTaken = ".taken";
+constexpr std::string_view kLeftOut = ".left-out";
 constexpr std::size_t kAtOnce = 4096;  // files in a list
 
 std::string said(int error) {
   return std::generic_category().message(error);
 }
 
-void check(bf_status status) {
-  if (status != BF_OK) throw std::runtime_error(client::last_error());
-}
-
 }  // namespace
 
-FolderSender::FolderSender(client::FeedProducer& feed, std::string folder,
+void patiently(const std::function<bf_status()>& call) {
+  for (bool said = false;; said = true) {
+    const bf_status status = call();
+    if (status == BF_OK) return;
+    if (status != BF_TIMEOUT && status != BF_NO_SERVICE)
+      throw std::runtime_error(client::last_error());
+    if (!said) fmt::print(stderr, "batchflowctl: waiting: {}\n", client::last_error());
+  }
+}
+
+FolderSender::FolderSender(client::FeedProducer& feed, std::string producer, std::string folder,
                            std::chrono::milliseconds settle)
-    : feed_(feed), folder_(std::move(folder)), settle_(settle) {
+    : feed_(feed), producer_(std::move(producer)), folder_(std::move(folder)), settle_(settle) {
   std::error_code error;
   fs::create_directories(fs::path(folder_) / kTaken, error);
+  if (!error) fs::create_directories(fs::path(folder_) / kLeftOut, error);
   if (error)
     throw ConfigError(
         fmt::format("{}: {}; name a folder that may be written to", folder_, error.message()));
@@ -66,7 +74,7 @@ std::vector<std::string> FolderSender::whole_files() const {
 }
 
 void FolderSender::write_list(const std::vector<std::string>& names, std::uint64_t first) const {
-  std::string text = std::to_string(first) + "\n";
+  std::string text = fmt::format("{} {}\n", first, producer_);
   for (const std::string& name : names) text += name + "\n";
   const std::string path = folder_ + "/" + std::string(kList);
   const std::string being_made = path + ".new";
@@ -77,10 +85,10 @@ void FolderSender::write_list(const std::vector<std::string>& names, std::uint64
     throw std::runtime_error(fmt::format("{}: {}", path, said(errno)));
 }
 
-void FolderSender::take_away(const std::string& name) const {
+void FolderSender::move_to(std::string_view where, const std::string& name) const {
   const fs::path from = fs::path(folder_) / name;
   std::error_code error;
-  fs::rename(from, fs::path(folder_) / kTaken / name, error);
+  fs::rename(from, fs::path(folder_) / where / name, error);
   if (error && error != std::errc::no_such_file_or_directory)
     throw std::runtime_error(fmt::format("{}: {}", from.string(), error.message()));
 }
@@ -91,22 +99,35 @@ void FolderSender::finish_list() {
   std::uint64_t first = 0;
   std::string line;
   if (!list || !std::getline(list, line)) return;
-  first = std::strtoull(line.c_str(), nullptr, 10);
+  char* end = nullptr;
+  first = std::strtoull(line.c_str(), &end, 10);
+  // Sequences of one producer say nothing of those of another.
+  if (end != line.c_str() + line.size() && " " + producer_ != end)
+    throw std::runtime_error(fmt::format(
+        "{}/{}: files were being sent as another producer or to another feed ({}); send "
+        "them so, or remove the list to send them again",
+        folder_, kList, end + 1));
   std::vector<std::string> names;
-  while (std::getline(list, line)) names.push_back(line);
+  while (std::getline(list, line)) {
+    if (line.find('/') != std::string::npos)
+      throw std::runtime_error(fmt::format(
+          "{}/{}: '{}' is no name of a file there; remove the list", folder_, kList, line));
+    names.push_back(line);
+  }
   send(names, first);
 }
 
 // The names have sequences from `first` on. Those that are acknowledged already only move.
 void FolderSender::send(const std::vector<std::string>& names, std::uint64_t first) {
   std::vector<std::byte> bytes;
+  std::vector<std::string> left_out;
   bf_feed_info info{};
   feed_.info(info);
   for (std::uint64_t sequence = first; const std::string& name : names) {
     if (sequence++ <= info.acknowledged) continue;
     std::string problem;
     const protocol::Descriptor file =
-        protocol::open_regular(folder_ + "/" + name, O_RDONLY, problem);
+        protocol::open_regular(folder_ + "/" + name, O_RDONLY | O_NOFOLLOW, problem);
     struct stat status {};
     if (file && fstat(file.get(), &status) == 0)
       bytes.resize(static_cast<std::size_t>(
@@ -118,15 +139,19 @@ void FolderSender::send(const std::vector<std::string>& names, std::uint64_t fir
     for (const char byte : name) record.key = record.key * 31 + static_cast<unsigned char>(byte);
     // Its sequence is used up, so that those behind it keep theirs.
     if (got <= 0 || record.count > info.record_bytes_most) {
-      left_out_.push_back(name);
-      check(feed_.skip());
+      left_out.push_back(name);
+      patiently([&] { return feed_.skip(); });
       continue;
     }
-    check(feed_.put(record));
+    patiently([&] { return feed_.put(record); });
   }
-  check(feed_.flush(0));
-  for (const std::string& name : names) take_away(name);
+  patiently([&] { return feed_.flush(0); });
+  for (const std::string& name : names) {
+    const bool is_left_out = std::count(left_out.begin(), left_out.end(), name) > 0;
+    move_to(is_left_out ? kLeftOut : kTaken, name);
+  }
   ::unlink((folder_ + "/" + std::string(kList)).c_str());
+  left_out_ += left_out.size();
 }
 
 std::uint64_t FolderSender::send_some() {

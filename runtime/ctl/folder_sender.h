@@ -10,34 +10,42 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/client/feed_producer.h"
 
 namespace batchflow::ctl {
 
+// Does it again while the service is away or its log is nearly full, as producers wait; says so
+// once on standard error. Throws std::runtime_error for anything else that is wrong.
+void patiently(const std::function<bf_status()>& call);
+
 class FolderSender {
  public:
   // Throws ConfigError where the folder cannot be used.
-  FolderSender(client::FeedProducer& feed, std::string folder, std::chrono::milliseconds settle);
+  // `producer`: the feed's name for it, and the feed's folder, as the list has them.
+  FolderSender(client::FeedProducer& feed, std::string producer, std::string folder,
+               std::chrono::milliseconds settle);
 
   // Sends what is there and whole by now, and waits until it is acknowledged. Answers how many.
   // Throws std::runtime_error where the feed takes nothing.
   std::uint64_t send_some();
-  // Files that could not be sent: too large, or gone meanwhile.
-  const std::vector<std::string>& left_out() const { return left_out_; }
+  // How many files could not be sent: too large, empty, or gone meanwhile.
+  std::uint64_t left_out() const { return left_out_; }
 
  private:
   std::vector<std::string> whole_files() const;
   void write_list(const std::vector<std::string>& names, std::uint64_t first) const;
   void finish_list();
   void send(const std::vector<std::string>& names, std::uint64_t first);
-  void take_away(const std::string& name) const;
+  void move_to(std::string_view where, const std::string& name) const;
 
   client::FeedProducer& feed_;
+  const std::string producer_;
   const std::string folder_;
   const std::chrono::milliseconds settle_;
-  std::vector<std::string> left_out_;
+  std::uint64_t left_out_ = 0;
 };
 
 }  // namespace batchflow::ctl

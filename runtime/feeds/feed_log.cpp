@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <system_error>
 
 #include "core/base/random.h"
@@ -19,6 +20,17 @@
 
 namespace batchflow::feeds {
 namespace {
+
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// REQUIRES: less >= 0
+std::int64_t saturating_difference(std::int64_t from, std::int64_t less) {
+  return from < INT64_MIN + less ? INT64_MIN : from - less;
+}
 
 constexpr std::string_view kMagic = "BFFEED\r\n";
 constexpr std::uint32_t kVersion = 1;
@@ -229,8 +241,13 @@ Taken FeedLog::take(std::uint64_t producer, const protocol::FeedRecordHead& head
     from.is_changed = true;
     return Taken::malformed;
   }
+  if (settings_.labelled && head.label < 0) {
+    ++counts_.malformed;
+    from.is_changed = true;
+    return Taken::malformed;
+  }
   if (settings_.late_after.count() > 0 && newest_ns_ != INT64_MIN &&
-      head.time_ns < newest_ns_ - settings_.late_after.count()) {
+      head.time_ns < saturating_difference(newest_ns_, settings_.late_after.count())) {
     ++counts_.late;
     from.is_changed = true;
     return Taken::late;
@@ -242,7 +259,8 @@ Taken FeedLog::take(std::uint64_t producer, const protocol::FeedRecordHead& head
     from.is_changed = true;
     return Taken::thinned;
   }
-  newest_ns_ = std::max(newest_ns_, head.time_ns);
+  // A producer with a clock that is wrong does not make the records of all others late.
+  newest_ns_ = std::max(newest_ns_, std::min(head.time_ns, now_ns()));
   body_.clear();
   put_feed(static_cast<std::uint8_t>(kRecord), body_);
   put_feed(head.label, body_);

@@ -124,6 +124,9 @@ class FeedServer::Parts {
         ::listen(listener_.get(), 64) != 0) {
       throw FeedError(fmt::format("{}: {}", path_, error_text(errno)));
     }
+    // A user that may write in the folder may send.
+    struct stat status {};
+    if (::fstat(folder_.get(), &status) == 0) ::chmod(path.c_str(), status.st_mode & 0666);
   }
 
   void wake() {

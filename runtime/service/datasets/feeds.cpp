@@ -42,6 +42,15 @@ std::uint64_t Feeds::next_record(DatasetId dataset) const {
   return found == servers_.end() ? 0 : found->second.server->state().end;
 }
 
+std::uint64_t Feeds::window_most(DatasetId dataset) const {
+  constexpr Bytes kBesideRecord = 64;  // frame and head, with room to spare
+  const auto found = servers_.find(dataset.value);
+  if (found == servers_.end()) return 1;
+  const feeds::FeedSettings& settings = found->second.log->settings();
+  return std::max<std::uint64_t>(1,
+                                 settings.keep_bytes / 4 / (settings.record_bytes + kBesideRecord));
+}
+
 bool Feeds::has_producers() const {
   return std::any_of(servers_.begin(), servers_.end(),
                      [](const auto& one) { return one.second.server->status().producers > 0; });

@@ -30,6 +30,9 @@ class Feeds {
 
   // The record that comes next in the feed, for a job that begins with it; 0: it is no feed.
   std::uint64_t next_record(DatasetId dataset) const;
+  // From how many of its last records a job may fill steps: those that take a quarter of the log,
+  // which can never drop them. So it always has room for more. At least 1.
+  std::uint64_t window_most(DatasetId dataset) const;
   bool has_producers() const;
   // None: it is no feed.
   std::optional<feeds::FeedStatus> status(DatasetId dataset) const;

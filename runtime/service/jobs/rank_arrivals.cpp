@@ -263,6 +263,8 @@ bool RankArrivals::begin(ServedJob& job) {
     job.position = mixture_position(request, *job.dataset, seed, problem);
     if (!job.position) return refuse_all(problem);
   }
+  if (request.order == Order::live && event.fills_from > 0)
+    event.fills_from = std::min(event.fills_from, feeds_.window_most(job.dataset->id));
   if (request.order == Order::live && !job.position && request.order_options.from_newest) {
     const std::uint64_t seed = engine::seed_group_of(event, job.dataset->bundle_shift);
     job.position =
