@@ -264,10 +264,7 @@ bf_status FeedProducer::put(const bf_record& record) {
   protocol::FeedRecordHead head;
   head.sequence = sent.sequence;
   head.key = record.key;
-  head.time_ns = record.time_ns != 0 ? record.time_ns
-                                     : std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                           std::chrono::system_clock::now().time_since_epoch())
-                                           .count();
+  head.time_ns = record.time_ns != 0 ? record.time_ns : protocol::record_time_ns();
   head.label = record.has_label != 0 ? record.label : -1;
   put_feed_record(head, {static_cast<const std::byte*>(record.bytes), record.count}, sent.frame);
   unacked_bytes_ += sent.frame.size();

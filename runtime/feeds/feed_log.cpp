@@ -10,22 +10,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <system_error>
 
 #include "core/base/random.h"
 #include "core/log/frame_log.h"
 #include "core/order/live_epoch.h"
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/protocol/feed_hello.h"
 
 namespace batchflow::feeds {
 namespace {
-
-std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 // REQUIRES: less >= 0
 std::int64_t saturating_difference(std::int64_t from, std::int64_t less) {
@@ -260,7 +254,7 @@ Taken FeedLog::take(std::uint64_t producer, const protocol::FeedRecordHead& head
     return Taken::thinned;
   }
   // A producer with a clock that is wrong does not make the records of all others late.
-  newest_ns_ = std::max(newest_ns_, std::min(head.time_ns, now_ns()));
+  newest_ns_ = std::max(newest_ns_, std::min(head.time_ns, protocol::record_time_ns()));
   body_.clear();
   put_feed(static_cast<std::uint8_t>(kRecord), body_);
   put_feed(head.label, body_);

@@ -1,6 +1,8 @@
 // The first frame of a producer to a feed, as JSON (runtime/protocol/feed_wire.h).
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,5 +18,13 @@ struct FeedHello {
 std::string encode(const FeedHello& hello);
 // Empty, with the reason in `problem`, for what is none.
 std::optional<FeedHello> feed_hello_from(std::string_view text, std::string& problem);
+
+// The time of day, since producers may be anywhere. It goes into records, and says which are late;
+// nothing that the engine decides depends on it.
+inline std::int64_t record_time_ns() {
+  using TimeOfDay = std::chrono::system_clock;
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(TimeOfDay::now().time_since_epoch())
+      .count();
+}
 
 }  // namespace batchflow::protocol

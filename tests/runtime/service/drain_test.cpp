@@ -41,6 +41,7 @@ std::uint64_t handed_over(const Place& place, End end) {
   JobPlan plan = place.plan();
   std::atomic<std::uint64_t> batches{0};
   plan.count = &batches;
+  plan.credits = 3;
   Handed handed;
   std::thread job([&] { handed = run_job(plan); });
   CHECK(reaches(batches, 50));

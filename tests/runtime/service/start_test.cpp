@@ -284,6 +284,9 @@ TEST_CASE("nothing of the runtime or the engine asks what time of day it is") {
              line == "  using Clock = std::chrono::system_clock;") ||
             (entry.path().filename() == "calendar.h" &&
              line == "using Calendar = std::chrono::system_clock;") ||
+            // of records, which come from anywhere
+            (entry.path().filename() == "feed_hello.h" &&
+             line == "  using TimeOfDay = std::chrono::system_clock;") ||
             (entry.path().filename() == "whatif_command.cpp" &&
              line == "  const auto applied_at = std::chrono::system_clock::now();"))
           continue;
