@@ -140,6 +140,8 @@ class Killed(Fed):
         feed = self.producer()
         for n in range(3000):
             feed.put(record(n))
+            if n == 300:
+                feed.flush()  # so that some are acknowledged, however slow the machine is
             if n in (400, 1100, 1700):
                 self.daemon.kill(signal.SIGKILL)
                 acknowledged = feed.acknowledged
@@ -269,7 +271,30 @@ class Sent(Fed):
         subprocess.run([*command, "--end"], check=True, stdout=subprocess.DEVNULL)
         self.assertEqual(self.contents(), [b"file %d" % n for n in range(6)])
         self.assertEqual(sorted(one.name for one in (grows / ".taken").iterdir()),
-                         sorted([f"{n}.txt" for n in range(6)] + ["large.txt"]))
+                         [f"{n}.txt" for n in range(6)])
+        self.assertEqual([one.name for one in (grows / ".left-out").iterdir()], ["large.txt"])
+
+    def test_what_was_being_sent_as_another_is_not_taken_as_sent(self):
+        grows = self.folder / "grows"
+        grows.mkdir()
+        (grows / "a.txt").write_bytes(b"a")
+        (grows / ".batchflow-sending").write_text("1 another\na.txt\n")
+        command = [CTL, "feed", "watch", str(self.feed), "--from", str(grows), "--settle", "0", "--once"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("as another producer or to another feed (another)", done.stderr)
+        self.assertTrue((grows / "a.txt").exists())
+
+    def test_threads_share_a_producer(self):
+        with batchflow.Feed(self.feed, producer="threads") as feed:
+            threads = [threading.Thread(target=lambda t=t: [feed.put(b"%d %d" % (t, n)) for n in range(500)])
+                       for t in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            feed.end()
+        self.assertEqual(sorted(self.contents()), sorted(b"%d %d" % (t, n) for t in range(4) for n in range(500)))
 
 
 class Documented(Folder):
