@@ -56,8 +56,8 @@ constexpr engine::PolicyEntry rehearsal_prioritised{
     .help =
         "The last samples, drawn more often where scores are higher.\n"
         "For reinforcement learning (Schaul et al., ICLR 2016): the oldest leaves\n"
-        "first; the part of the draws goes by (score + epsilon)^alpha, without a score\n"
-        "by the greatest. Weights are those of the beginning of an epoch.",
+        "first; the part of the draws goes by (score + epsilon)^alpha, without a\n"
+        "score by the greatest. Weights are those of the beginning of an epoch.",
     .make = &make_rehearsal<Prioritised>,
     .parameters = kParameters};
 
