@@ -109,7 +109,7 @@ def slopes(root, scale=1):
 
 
 def sounds(root, scale=1):
-    for part, count in (("train", 120 * scale), ("val", 13 * scale)):
+    for part, count in (("train", 240 * scale), ("val", 13 * scale)):
         for i in range(count):
             label, pitch = (("low", 200), ("high", 1800))[i % 2]
             (root / part / label).mkdir(parents=True, exist_ok=True)

@@ -52,7 +52,7 @@ def main(root):
     test_loader = DataLoader(Commands(f"{root}/val"), batch_size=5, shuffle=False, drop_last=False,
                              **kwargs)
     model = nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 2))
-    optimizer = torch.optim.Adam(model.parameters(), 0.05)
+    optimizer = torch.optim.Adam(model.parameters(), 0.3)
     for epoch in range(2):
         for name, loader in (("train", train_loader), ("val", test_loader)):
             model.train(name == "train")
