@@ -47,10 +47,8 @@ void Buffer::show(const Catalogue& catalogue, std::span<const SampleId> samples,
   for (const SampleId sample : samples) {
     const std::uint64_t since = shown_++;
     if (index_of_.count(sample.value) > 0) continue;
-    const auto found = reported_.find(sample.value);
     Reported reported;
-    if (found != reported_.end()) reported = std::move(found->second);
-    if (found != reported_.end()) reported_.erase(found);
+    if (auto found = reported_.extract(sample.value)) reported = std::move(found.mapped());
     const std::optional<std::uint32_t> label =
         reported.label ? reported.label : catalogue.label(sample);
     const Exemplar exemplar{sample, label.value_or(kNoClass), reported.is_scored, reported.score,
@@ -69,7 +67,7 @@ void Buffer::show(const Catalogue& catalogue, std::span<const SampleId> samples,
   }
 }
 
-Buffer::Reported* Buffer::reported_of(SampleId sample) {
+Buffer::Reported& Buffer::reported_of(SampleId sample) {
   const auto [found, is_new] = reported_.try_emplace(sample.value);
   if (is_new) {
     reported_order_.push_back(sample.value);
@@ -79,13 +77,13 @@ Buffer::Reported* Buffer::reported_of(SampleId sample) {
       reported_order_.pop_front();
     }
   }
-  return &found->second;
+  return found->second;
 }
 
 void Buffer::score(SampleId sample, float score) {
   const auto found = index_of_.find(sample.value);
   if (found == index_of_.end()) {
-    Reported& one = *reported_of(sample);
+    Reported& one = reported_of(sample);
     one.is_scored = true;
     one.score = score;
     return;
@@ -101,7 +99,7 @@ void Buffer::describe(SampleId sample, std::optional<std::uint32_t> label,
   if (features.size() * sizeof(float) * exemplars_most_ > kFeatureBytesMost) features = {};
   const auto found = index_of_.find(sample.value);
   if (found == index_of_.end()) {
-    Reported& one = *reported_of(sample);
+    Reported& one = reported_of(sample);
     if (label) one.label = label;
     if (!features.empty()) one.features.assign(features.begin(), features.end());
     return;

@@ -62,7 +62,7 @@ class Buffer {
     std::optional<std::uint32_t> label;
     std::vector<float> features;
   };
-  Reported* reported_of(SampleId sample);
+  Reported& reported_of(SampleId sample);
   RehearsalView view(const Exemplar& exemplar, std::span<const float> features) const;
   void put(std::size_t index, const Exemplar& exemplar, std::span<const float> features);
 

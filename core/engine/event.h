@@ -500,7 +500,7 @@ struct SourcePaced {
   DatasetId dataset;
   std::uint64_t needed_from = 0;  // no job needs records before this one
   bool waits = false;             // producers that can wait do
-  // Of records whose producers cannot wait, this part of 2^32 is taken. Which, their keys say.
+  // This part of 2^32 is taken of records of producers that cannot wait; which, their keys say.
   std::uint64_t taken_part = 0;
 };
 

@@ -1,8 +1,8 @@
 // Datasets that grow: what has come, and how each source is to go on.
 //
 // A log keeps the records. It may drop those that no job needs once it is half full. From three
-// quarters on, producers that can wait do, until it is down to five eighths. Of records whose
-// producers cannot wait, ever fewer are taken, and none where the log is full.
+// quarters on, producers that can wait do, until it is down to five eighths. Of the records of
+// others ever fewer are taken, and none where the log is full.
 #pragma once
 
 #include <vector>
@@ -27,7 +27,7 @@ class GrowingSources {
   std::vector<DatasetIndex> growing_;
 };
 
-// The part of 2^32 that is taken of records whose producers cannot wait.
+// The part of 2^32 that is taken of records of producers that cannot wait.
 constexpr std::uint64_t taken_part(Bytes kept, Bytes kept_most) {
   constexpr std::uint64_t kWhole = std::uint64_t{1} << 32;
   const Bytes from = kept_most - kept_most / 4;

@@ -221,38 +221,27 @@ Taken FeedLog::take(std::uint64_t producer, const protocol::FeedRecordHead& head
                     std::span<const std::byte> bytes, std::uint64_t taken_part) {
   const std::lock_guard lock(mutex_);
   Producer& from = producers_[producer];
-  if (head.sequence <= from.taken) {
-    ++counts_.doubled;
+  const auto leave_out = [&](std::uint64_t& count, Taken why) {
+    ++count;
     from.is_changed = true;
-    return Taken::doubled;
-  }
+    return why;
+  };
+  if (head.sequence <= from.taken) return leave_out(counts_.doubled, Taken::doubled);
   from.taken = head.sequence;
   const bool fits = settings_.schema == "bytes"
                         ? !bytes.empty() && bytes.size() <= settings_.record_bytes
                         : bytes.size() == settings_.record_bytes;
-  if (!fits || end_waits_ || end_written_) {
-    ++counts_.malformed;
-    from.is_changed = true;
-    return Taken::malformed;
-  }
-  if (settings_.labelled && head.label < 0) {
-    ++counts_.malformed;
-    from.is_changed = true;
-    return Taken::malformed;
-  }
-  if (settings_.late_after.count() > 0 && newest_ns_ != INT64_MIN &&
-      head.time_ns < saturating_difference(newest_ns_, settings_.late_after.count())) {
-    ++counts_.late;
-    from.is_changed = true;
-    return Taken::late;
-  }
+  const bool lacks_class = settings_.labelled && head.label < 0;
+  if (!fits || lacks_class || end_waits_ || end_written_)
+    return leave_out(counts_.malformed, Taken::malformed);
+  const bool is_late =
+      settings_.late_after.count() > 0 && newest_ns_ != INT64_MIN &&
+      head.time_ns < saturating_difference(newest_ns_, settings_.late_after.count());
+  if (is_late) return leave_out(counts_.late, Taken::late);
   const std::uint64_t record = written_ + new_entries_.size();
   if ((hash(head.key, head.sequence) & UINT32_MAX) >= taken_part ||
-      record >= order::kLiveRecordsMost) {
-    ++counts_.thinned;
-    from.is_changed = true;
-    return Taken::thinned;
-  }
+      record >= order::kLiveRecordsMost)
+    return leave_out(counts_.thinned, Taken::thinned);
   // A producer with a clock that is wrong does not make the records of all others late.
   newest_ns_ = std::max(newest_ns_, std::min(head.time_ns, protocol::record_time_ns()));
   body_.clear();

@@ -69,6 +69,7 @@ struct Service::Parts {
   static Jobs::Options jobs_options(const NodeConfig& config) {
     Jobs::Options options;
     options.credits = config.engine.credits;
+    options.block_bytes = config.engine.block_bytes;
     options.corrupt_ratio_max = config.engine.corrupt_ratio_max;
     options.corrupt_ratio_allowed = config.engine_config().corrupt_ratio_max;
     return options;

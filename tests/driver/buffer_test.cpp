@@ -1,15 +1,16 @@
 // Buffers that the engine fills, end to end. The checker works out what a reservoir has; here stand
-// the other policies, what survives, who shares a buffer, and that the checker notices.
+// the other policies, what survives, which jobs share a buffer, and that the checker notices.
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <functional>
+#include <iterator>
 #include <map>
 #include <set>
 
 #include "core/log/promise_log.h"
 #include "policies/registry.h"
 #include "tests/driver/driver.h"
+#include "tests/driver/noticed.h"
 
 namespace batchflow::test::buffer_test {
 
@@ -56,18 +57,10 @@ std::vector<std::vector<SampleId>> buffers_of(const Scenario& scenario) {
   return all;
 }
 
-// Whether the checker notices what `spoil` does to each batch, in any order.
-bool noticed(const std::function<void(std::vector<Handed>&, Rank, std::uint64_t)>& spoil) {
-  for (const Order order : kOrders) {
-    Hooks hooks;
-    hooks.handed = spoil;
-    try {
-      Driver(filling(order), policies::policy_list(), hooks).run();
-      return false;
-    } catch (const Violation&) {
-    }
-  }
-  return true;
+// Whether the checker notices what `spoil` does to each batch, in every order.
+bool noticed(const Spoil& spoil) {
+  return std::all_of(std::begin(kOrders), std::end(kOrders),
+                     [&](Order order) { return is_noticed(filling(order), spoil); });
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "tests/driver/canaries.h"
 #include "tests/driver/driver.h"
+#include "tests/driver/noticed.h"
 
 namespace batchflow::test::canary_test {
 
@@ -25,16 +26,11 @@ Scenario two_ranks(Order order) {
 
 // Whether the checker notices what `spoil` does to one batch.
 bool noticed(Order order, std::function<void(std::vector<Handed>&)> spoil) {
-  Hooks hooks;
-  hooks.handed = [&](std::vector<Handed>& samples, Rank rank, std::uint64_t step) {
-    if (rank == 1 && step == 6) spoil(samples);  // the last step of the first epoch: 4 samples
-  };
-  try {
-    Driver(two_ranks(order), policies::policy_list(), hooks).run();
-    return false;
-  } catch (const Violation&) {
-    return true;
-  }
+  return is_noticed(two_ranks(order),
+                    [&](std::vector<Handed>& samples, Rank rank, std::uint64_t step) {
+                      if (rank == 1 && step == 6)
+                        spoil(samples);  // the last step of the first epoch: 4 samples
+                    });
 }
 
 // ---- policies that break their rules

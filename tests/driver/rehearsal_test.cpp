@@ -2,10 +2,12 @@
 // a buffer, and that the checker notices.
 #include <doctest/doctest.h>
 
-#include <functional>
+#include <algorithm>
+#include <iterator>
 
 #include "policies/registry.h"
 #include "tests/driver/driver.h"
+#include "tests/driver/noticed.h"
 
 namespace batchflow::test::rehearsal_test {
 
@@ -34,18 +36,10 @@ Outcomes run(const Scenario& scenario) {
 
 constexpr Order kOrders[] = {Order::strict, Order::sequential, Order::relaxed};
 
-// Whether the checker notices what `spoil` does to each batch, if it does anything.
-bool noticed(const std::function<void(std::vector<Handed>&, Rank, std::uint64_t)>& spoil) {
-  for (const Order order : kOrders) {
-    Hooks hooks;
-    hooks.handed = spoil;
-    try {
-      Driver(rehearsing(order), policies::policy_list(), hooks).run();
-      return false;
-    } catch (const Violation&) {
-    }
-  }
-  return true;
+// Whether the checker notices what `spoil` does to each batch, in every order.
+bool noticed(const Spoil& spoil) {
+  return std::all_of(std::begin(kOrders), std::end(kOrders),
+                     [&](Order order) { return is_noticed(rehearsing(order), spoil); });
 }
 
 }  // namespace

@@ -168,3 +168,19 @@ def needs(module):
     import importlib.util
     return unittest.skipUnless(importlib.util.find_spec(module),
                                f"{module} is not installed for {sys.executable}")
+
+
+class ServedFolders(Folder):
+    """A service with a dataset SERVED_AS, of a folder of rows for each of SIZES."""
+    SERVED_AS: str
+    SIZES: dict
+
+    def setUp(self):
+        super().setUp()
+        self.data = self.folder / "data"
+        for name, rows in self.SIZES.items():
+            (self.data / name).mkdir(parents=True)
+            write_rows(self.data / name / "rows.npy", rows)
+        self.daemon = Daemon(self.folder, "--dataset", f"{self.SERVED_AS}={self.data}")
+        self.addCleanup(lambda: self.daemon.kill())
+        os.environ["BATCHFLOW_SERVICE"] = self.daemon.socket

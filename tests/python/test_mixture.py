@@ -8,7 +8,7 @@ import unittest
 from random import Random
 
 import batchflow
-from support import Daemon, Folder, write_rows
+from support import ServedFolders
 from test_orders import hash_of, permuted
 
 WHOLE = 2**32
@@ -81,16 +81,8 @@ class Rule:
         return self.first[best] + index
 
 
-class Mixed(Folder):
-    def setUp(self):
-        super().setUp()
-        self.data = self.folder / "data"
-        for name, rows in SIZES.items():
-            (self.data / name).mkdir(parents=True)
-            write_rows(self.data / name / "rows.npy", rows)
-        self.daemon = Daemon(self.folder, "--dataset", f"mix={self.data}")
-        self.addCleanup(self.daemon.kill)
-        os.environ["BATCHFLOW_SERVICE"] = self.daemon.socket
+class Mixed(ServedFolders):
+    SERVED_AS, SIZES = "mix", SIZES
 
     def loader(self, weights, **more):
         more = {"batch_size": 16, "shuffle": True, "output": "dlpack", "draws": 1000, **more}

@@ -6,7 +6,7 @@ import unittest
 from collections import Counter
 
 import batchflow
-from support import Daemon, Folder, write_rows
+from support import ServedFolders
 from test_orders import hash_of
 
 SIZES = {"code": 40, "math": 30, "web": 300}
@@ -22,16 +22,8 @@ def number_of(text, user):
     return number | 1
 
 
-class Rehearsed(Folder):
-    def setUp(self):
-        super().setUp()
-        self.data = self.folder / "data"
-        for name, rows in SIZES.items():
-            (self.data / name).mkdir(parents=True)
-            write_rows(self.data / name / "rows.npy", rows)
-        self.daemon = Daemon(self.folder, "--dataset", f"rows={self.data}")
-        self.addCleanup(lambda: self.daemon.kill())
-        os.environ["BATCHFLOW_SERVICE"] = self.daemon.socket
+class Rehearsed(ServedFolders):
+    SERVED_AS, SIZES = "rows", SIZES
 
     def loader(self, policy="reservoir", samples=20, rehearsed=4, name="one", **more):
         more = {"batch_size": 16, "shuffle": True, "order": "strict", "shuffle_seed": 3,

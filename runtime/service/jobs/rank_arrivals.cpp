@@ -179,7 +179,7 @@ std::uint32_t RankArrivals::credits(const protocol::JoinRequest& request,
     return batch::BlockLayout(pipeline.pipeline->spec(), samples).bytes;
   };
   const Bytes batch = bytes(request.batch_samples);
-  const Bytes block = bytes(order::block_samples_for(bytes(1), engine::EngineConfig().block_bytes));
+  const Bytes block = bytes(order::block_samples_for(bytes(1), options_.block_bytes));
   const std::uint64_t step = std::uint64_t{request.batch_samples} * request.world_size;
   const std::uint64_t ahead = std::min({kBatchesMost / batch, kBlocksMost / block,
                                         dataset.index->samples() / step / 2, std::uint64_t{kMost}});

@@ -23,6 +23,7 @@ namespace batchflow::service {
 // What the node file says of jobs.
 struct JobOptions {
   std::uint32_t credits = engine::EngineConfig().credits;  // a rank
+  Bytes block_bytes = engine::EngineConfig().block_bytes;
   Bytes ring_bytes = Bytes{256} << 10;
   Duration wait_for_ranks = std::chrono::seconds(300);
   // As a ratio of the dataset's samples: for jobs that say nothing, and the most a job may ask
