@@ -1,8 +1,8 @@
 // The functions in Python that pipelines have open now, so that a function which several pipelines
 // bring has one set of processes.
 //
-// A script with a sampler that says a new order for each epoch brings the same function again and again,
-// each time for another dataset: the list of that epoch. Thread-safe.
+// A script with a sampler that says a new order for each epoch brings the same function again and
+// again, each time for another dataset: the list of that epoch. Thread-safe.
 #pragma once
 
 #include <functional>
