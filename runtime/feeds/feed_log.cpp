@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <system_error>
@@ -34,6 +35,7 @@ enum Kind : std::uint8_t { kRecord = 1, kState = 2, kEnd = 3 };
 constexpr std::size_t kRecordHead = 1 + 4 + 8 + 8 + 8 + 8;
 constexpr std::size_t kStateBytes = 1 + 2 * 8 + 5 * 8;
 constexpr std::string_view kPrefix = "records.";
+constexpr std::string_view kNew = ".new";  // of a file that is to replace another
 
 using protocol::put_feed;
 using protocol::take_feed;
@@ -90,6 +92,10 @@ void FeedLog::recover() {
     const std::string_view name = entry->d_name;
     std::uint64_t first = 0;
     if (name.substr(0, kPrefix.size()) != kPrefix) continue;
+    if (name.ends_with(kNew)) {  // it was never a part of the log
+      ::unlinkat(::dirfd(listing), entry->d_name, 0);
+      continue;
+    }
     const auto end =
         std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), first);
     if (end.ec == std::errc() && end.ptr == name.data() + name.size()) firsts.push_back(first);
@@ -121,8 +127,9 @@ void FeedLog::recover() {
     written_ = durable_ = segments_.back()->first + segments_.back()->entries.size();
   }
   for (auto& [id, producer] : producers_) producer.written = producer.durable = producer.taken;
+  forget_silent();
   end_durable_ = end_written_;
-  if (segments_.empty()) begin_segment();
+  if (segments_.empty()) begin_segment(make_segment(false));
   // What was not durable, and is there, is made so before it is served.
   segments_.back()->is_dirty = true;
   if (const std::string problem = sync(); !problem.empty())
@@ -175,6 +182,7 @@ void FeedLog::read_segment(Segment& segment, bool is_last) {
     at += kFrameHead + length;
   }
   segment.bytes = at;
+  segment.head = kHead;
   if (at == size) return;
   if (!is_last)
     throw FeedError(fmt::format(
@@ -195,6 +203,7 @@ bool FeedLog::apply(Segment& segment, std::span<const std::byte> body, std::uint
   if (kind == kState && whole.size() == kStateBytes) {
     const auto id = take_feed<std::uint64_t>(body);
     Producer& producer = producers_[id];
+    producer.heard = ++heard_;
     producer.taken = std::max(producer.taken, take_feed<std::uint64_t>(body));
     counts_.taken = take_feed<std::uint64_t>(body);
     counts_.doubled = take_feed<std::uint64_t>(body);
@@ -206,21 +215,42 @@ bool FeedLog::apply(Segment& segment, std::span<const std::byte> body, std::uint
   if (kind != kRecord || whole.size() < kRecordHead || end_written_) return false;
   const auto label = take_feed<std::int32_t>(body);
   Producer& producer = producers_[take_feed<std::uint64_t>(body)];
+  producer.heard = ++heard_;
   producer.taken = std::max(producer.taken, take_feed<std::uint64_t>(body));
   take_feed<std::uint64_t>(body);
   newest_ns_ = std::max(newest_ns_, take_feed<std::int64_t>(body));
-  segment.entries.push_back({static_cast<std::uint32_t>(offset + kRecordHead),
-                             static_cast<std::uint32_t>(body.size()), label});
+  segment.entries.push_back({offset + kRecordHead, static_cast<std::uint32_t>(body.size()), label});
   ++counts_.taken;
   return true;
 }
 
 // ------------------------------------------------------------------------------- taking ----
 
+FeedLog::Producer& FeedLog::producer(std::uint64_t id) {
+  Producer& known = producers_[id];
+  known.heard = ++heard_;
+  if (producers_.size() > kProducersMost) forget_silent();
+  return known;
+}
+
+// An eighth of them at a time, so that it is seldom done. Those with something to be written stay.
+void FeedLog::forget_silent() {
+  if (producers_.size() <= kProducersMost) return;
+  std::vector<std::uint64_t> heard;
+  for (const auto& [id, one] : producers_) heard.push_back(one.heard);
+  const auto last =
+      heard.begin() + static_cast<std::ptrdiff_t>(heard.size() - kProducersMost / 8 * 7);
+  std::nth_element(heard.begin(), last, heard.end());
+  std::erase_if(producers_, [&](const auto& one) {
+    const Producer& of = one.second;
+    return of.heard <= *last && !of.is_changed && of.taken == of.durable;
+  });
+}
+
 Taken FeedLog::take(std::uint64_t producer, const protocol::FeedRecordHead& head,
                     std::span<const std::byte> bytes, std::uint64_t taken_part) {
   const std::lock_guard lock(mutex_);
-  Producer& from = producers_[producer];
+  Producer& from = this->producer(producer);
   const auto leave_out = [&](std::uint64_t& count, Taken why) {
     ++count;
     from.is_changed = true;
@@ -252,7 +282,7 @@ Taken FeedLog::take(std::uint64_t producer, const protocol::FeedRecordHead& head
   put_feed(head.key, body_);
   put_feed(head.time_ns, body_);
   body_.insert(body_.end(), bytes.begin(), bytes.end());
-  new_entries_.push_back({static_cast<std::uint32_t>(buffer_.size() + kFrameHead + kRecordHead),
+  new_entries_.push_back({buffer_.size() + kFrameHead + kRecordHead,
                           static_cast<std::uint32_t>(bytes.size()), head.label});
   put_frame(body_);
   ++counts_.taken;
@@ -262,7 +292,7 @@ Taken FeedLog::take(std::uint64_t producer, const protocol::FeedRecordHead& head
 void FeedLog::count_malformed(std::uint64_t producer) {
   const std::lock_guard lock(mutex_);
   ++counts_.malformed;
-  producers_[producer].is_changed = true;
+  this->producer(producer).is_changed = true;
 }
 
 void FeedLog::end() {
@@ -300,18 +330,14 @@ void FeedLog::put_state(std::uint64_t producer, std::uint64_t sequence, std::uin
   put_frame(body_);
 }
 
-// What waits to be written comes into it. Its states are as of the file before it, which is durable
-// first: a file never follows one that is torn.
-void FeedLog::begin_segment() {
-  if (!segments_.empty() && ::fdatasync(segments_.back()->file.get()) != 0) {
-    broken_ = true;
-    throw FeedError(fmt::format("{}: {}", folder_, said(errno)));
-  }
+// A file with the states of all producers as of the files before it, and no record. `replaces`: the
+// last file, which has no record either. By the thread that takes, without the lock.
+std::shared_ptr<FeedLog::Segment> FeedLog::make_segment(bool replaces) {
   auto segment = std::make_shared<Segment>();
   segment->first = written_;
-  segment->number = next_number_;
   const std::string name = fmt::format("{}{:020}", kPrefix, written_);
-  const std::string path = folder_ + "/" + name;
+  const std::string last = folder_ + "/" + name;
+  const std::string path = last + (replaces ? std::string(kNew) : "");
   segment->file =
       protocol::Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   if (!segment->file) throw FeedError(fmt::format("{}: {}", path, said(errno)));
@@ -326,55 +352,109 @@ void FeedLog::begin_segment() {
   std::swap(states, buffer_);
   for (const auto& [id, producer] : producers_)
     put_state(id, producer.written, counts_.taken - new_entries_.size());
+  if (end_written_) put_frame(std::array{static_cast<std::byte>(kEnd)});
   std::swap(states, buffer_);
   head.insert(head.end(), states.begin(), states.end());
-  if (const std::string problem = write_all(segment->file.get(), head, 0); !problem.empty()) {
+  std::string problem = write_all(segment->file.get(), head, 0);
+  if (problem.empty() && replaces &&
+      (::fdatasync(segment->file.get()) != 0 || ::rename(path.c_str(), last.c_str()) != 0))
+    problem = said(errno);
+  if (!problem.empty()) {
     ::unlink(path.c_str());
     throw FeedError(fmt::format("{}: {}", path, problem));
   }
-  segment->bytes = head.size();
+  segment->bytes = segment->head = head.size();
   segment->is_dirty = true;
-  names_[next_number_++] = name;
-  segments_.push_back(std::move(segment));
   // The name must survive, too.
   const protocol::Descriptor folder(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder) ::fsync(folder.get());
+  return segment;
+}
+
+// With the lock, or before there are other threads.
+void FeedLog::begin_segment(std::shared_ptr<Segment> segment) {
+  if (!segments_.empty() && segments_.back()->first == segment->first) segments_.pop_back();
+  segment->number = next_number_++;
+  names_[segment->number] = fmt::format("{}{:020}", kPrefix, segment->first);
+  segments_.push_back(std::move(segment));
+}
+
+// Goes on in a new file, where the last one is full. It is durable first: a file never follows one
+// that is torn. Otherwise says what is wrong.
+std::string FeedLog::roll() {
+  std::shared_ptr<Segment> last;
+  {
+    const std::lock_guard lock(mutex_);
+    last = segments_.back();
+  }
+  if (last->bytes <= last->head || last->bytes + buffer_.size() <= settings_.segment_bytes)
+    return "";
+  // A head that is as long as a file would be written again and again.
+  if (last->bytes < 2 * last->head) return "";
+  if (BF_FAILPOINT("feed.roll")) return said(EIO);
+  if (::fdatasync(last->file.get()) != 0) {
+    const std::lock_guard lock(mutex_);
+    return broken_ = said(errno);
+  }
+  const bool replaces = last->first == written_;
+  {
+    const std::lock_guard lock(mutex_);
+    is_replaced_ = replaces;
+  }
+  std::shared_ptr<Segment> next;
+  std::string problem;
+  try {
+    next = make_segment(replaces);
+  } catch (const FeedError& error) {
+    problem = error.what();
+  }
+  const std::lock_guard lock(mutex_);
+  if (next) begin_segment(std::move(next));
+  is_replaced_ = false;
+  return problem;
 }
 
 std::string FeedLog::write() {
-  const std::lock_guard lock(mutex_);
-  if (broken_) return "its drive has failed";
-  for (auto& [id, producer] : producers_) {
-    if (std::exchange(producer.is_changed, false)) put_state(id, producer.taken, counts_.taken);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!broken_.empty()) return broken_;
+    for (auto& [id, producer] : producers_) {
+      if (std::exchange(producer.is_changed, false)) put_state(id, producer.taken, counts_.taken);
+    }
   }
   if (buffer_.empty()) return "";
-  try {
-    if (segments_.back()->bytes > kHead && !segments_.back()->entries.empty() &&
-        segments_.back()->bytes + buffer_.size() > settings_.segment_bytes) {
-      begin_segment();
-    }
-  } catch (const FeedError& error) {
-    return error.what();
+  if (std::string problem = roll(); !problem.empty()) return problem;
+  std::shared_ptr<Segment> segment;
+  {
+    const std::lock_guard lock(mutex_);
+    segment = segments_.back();
   }
-  Segment& segment = *segments_.back();
-  if (const std::string problem = write_all(segment.file.get(), buffer_, segment.bytes);
-      !problem.empty()) {
-    // A part of it may be there. It is cut, so that a crash now leaves whole frames alone.
-    if (::ftruncate(segment.file.get(), static_cast<off_t>(segment.bytes)) != 0) broken_ = true;
-    return problem;
-  }
+  std::string problem = write_all(segment->file.get(), buffer_, segment->bytes);
+  // A part of it may be there. It is cut, so that a crash now leaves whole frames alone.
+  const bool is_cut =
+      problem.empty() || ::ftruncate(segment->file.get(), static_cast<off_t>(segment->bytes)) == 0;
+  const std::lock_guard lock(mutex_);
+  if (!is_cut) broken_ = problem;
+  if (!problem.empty()) return problem;
   for (Entry entry : new_entries_) {
-    entry.offset += static_cast<std::uint32_t>(segment.bytes);
-    segment.entries.push_back(entry);
+    entry.offset += segment->bytes;
+    segment->entries.push_back(entry);
   }
-  segment.bytes += buffer_.size();
-  segment.is_dirty = true;
+  segment->bytes += buffer_.size();
+  segment->is_dirty = true;
   written_ += new_entries_.size();
   new_entries_.clear();
   buffer_.clear();
   if (end_waits_) end_written_ = true;
   for (auto& [id, producer] : producers_) producer.written = producer.taken;
   return "";
+}
+
+// What is written would be gone with this process.
+bool FeedLog::is_removed() const {
+  if (is_replaced_) return false;
+  struct stat status {};
+  return ::fstat(segments_.back()->file.get(), &status) != 0 || status.st_nlink == 0;
 }
 
 std::string FeedLog::sync() {
@@ -384,7 +464,7 @@ std::string FeedLog::sync() {
   bool ended = false;
   {
     const std::lock_guard lock(mutex_);
-    if (broken_) return "its drive has failed";
+    if (!broken_.empty()) return broken_;
     for (const auto& segment : segments_) {
       if (std::exchange(segment->is_dirty, false)) dirty.push_back(segment);
     }
@@ -400,13 +480,14 @@ std::string FeedLog::sync() {
     if (error == 0 && ::fdatasync(segment->file.get()) != 0) error = errno;
   }
   const std::lock_guard lock(mutex_);
-  if (error != 0) {
-    broken_ = true;
-    return said(error);
-  }
+  if (error != 0) return broken_ = said(error);
+  if (is_removed()) return broken_ = folder_ + " was removed while the service had it";
   durable_ = std::max(durable_, written);
   end_durable_ = end_durable_ || ended;
-  for (const auto& [id, sequence] : sequences) producers_[id].durable = sequence;
+  for (const auto& [id, sequence] : sequences) {
+    const auto found = producers_.find(id);
+    if (found != producers_.end()) found->second.durable = sequence;
+  }
   return "";
 }
 
@@ -427,6 +508,11 @@ Bytes FeedLog::kept() const {
   Bytes bytes = 0;
   for (const auto& segment : segments_) bytes += segment->bytes;
   return bytes;
+}
+
+std::size_t FeedLog::producers() const {
+  const std::lock_guard lock(mutex_);
+  return producers_.size();
 }
 
 bool FeedLog::has_ended() const {

@@ -13,7 +13,11 @@
 //   state  := producer (8), its last sequence (8), the counts of LogCounts (8 each)
 //   end    := nothing: no record will follow
 //
-// Each file begins with the states of all producers, so those before it may go.
+// Each file begins with the states of all producers, so those before it may go. A file that has
+// become long without a record is replaced by a new one: what was left out takes no room for good.
+//
+// Of more than kProducersMost producers those that have sent nothing for longest are forgotten: a
+// record of theirs that is sent again is taken again.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +46,8 @@ struct LogCounts {
   std::uint64_t malformed = 0;  // of a wrong size, or from a connection that broke the rules
   friend bool operator==(const LogCounts&, const LogCounts&) = default;
 };
+
+inline constexpr std::size_t kProducersMost = 1 << 16;
 
 enum class Taken : std::uint8_t { taken, doubled, late, thinned, malformed };
 
@@ -86,6 +92,7 @@ class FeedLog {
   std::uint64_t first() const;
   std::uint64_t end_record() const;  // behind the last durable one
   Bytes kept() const;                // all files
+  std::size_t producers() const;     // that are known
   bool has_ended() const;            // and that is durable
   LogCounts counts() const;          // of what was taken, durable or not
   // The last sequence of the producer of which the fate is durable.
@@ -106,7 +113,7 @@ class FeedLog {
 
  private:
   struct Entry {
-    std::uint32_t offset = 0;  // of the sample's bytes
+    std::uint64_t offset = 0;  // of the sample's bytes
     std::uint32_t bytes = 0;
     std::int32_t label = -1;
   };
@@ -114,6 +121,7 @@ class FeedLog {
     std::uint64_t first = 0;
     std::uint32_t number = 0;
     Bytes bytes = 0;  // written
+    Bytes head = 0;   // of these, before all that was taken
     bool is_dirty = false;
     std::vector<Entry> entries;
     protocol::Descriptor file;
@@ -122,13 +130,19 @@ class FeedLog {
     std::uint64_t taken = 0;    // the last sequence
     std::uint64_t written = 0;  // of that, as far as it is written
     std::uint64_t durable = 0;
+    std::uint64_t heard = 0;  // when it sent something last, as a count
     bool is_changed = false;  // without a record: its state is to be written
   };
 
   void recover();
   void read_segment(Segment& segment, bool is_last);
   bool apply(Segment& segment, std::span<const std::byte> body, std::uint64_t offset);
-  void begin_segment();
+  Producer& producer(std::uint64_t id);
+  void forget_silent();
+  std::shared_ptr<Segment> make_segment(bool replaces);
+  void begin_segment(std::shared_ptr<Segment> segment);
+  std::string roll();
+  bool is_removed() const;
   void put_state(std::uint64_t producer, std::uint64_t sequence, std::uint64_t taken);
   void put_frame(std::span<const std::byte> body);
 
@@ -144,7 +158,10 @@ class FeedLog {
   bool end_waits_ = false;
   std::int64_t newest_ns_ = INT64_MIN;
 
-  mutable std::mutex mutex_;  // all below
+  // All below. Only the thread that takes changes the producers that there are, the counts and the
+  // last of the segments, so it reads these without the lock, and never waits for the drive with
+  // it.
+  mutable std::mutex mutex_;
   std::deque<std::shared_ptr<Segment>> segments_;
   std::map<std::uint64_t, Producer> producers_;
   LogCounts counts_;
@@ -153,7 +170,9 @@ class FeedLog {
   std::uint64_t durable_ = 0;
   bool end_written_ = false;
   bool end_durable_ = false;
-  bool broken_ = false;
+  std::string broken_;  // why it takes nothing any more; empty: it does
+  std::uint64_t heard_ = 0;
+  bool is_replaced_ = false;                    // the last file is, just now
   std::map<std::uint32_t, std::string> names_;  // of files, by number; they stay
   std::uint32_t next_number_ = 0;
 };

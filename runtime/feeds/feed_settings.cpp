@@ -130,18 +130,21 @@ void create_feed(const std::string& folder, FeedSettings settings) {
     throw FeedError(fmt::format("{} cannot be made: {}", folder, problem_of(errno)));
   const std::string path = folder + "/" + std::string(kSettingsFile);
   const std::string text = to_json(settings);
+  // It is whole before it has its name, which only one of two can give it.
+  const std::string made = fmt::format("{}.{:016x}", path, settings.id);
   const protocol::Descriptor file(
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (!file) {
-    throw FeedError(errno == EEXIST ? fmt::format("{} is a feed already", folder)
-                                    : fmt::format("{}: {}", path, problem_of(errno)));
-  }
+      ::open(made.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!file) throw FeedError(fmt::format("{}: {}", made, problem_of(errno)));
+  int error = 0;
+  errno = 0;
   if (::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
-      ::fsync(file.get()) != 0) {
-    const int error = errno;
-    ::unlink(path.c_str());
-    throw FeedError(fmt::format("{}: {}", path, problem_of(error)));
-  }
+      ::fsync(file.get()) != 0 || ::link(made.c_str(), path.c_str()) != 0)
+    error = errno != 0 ? errno : ENOSPC;
+  ::unlink(made.c_str());
+  const protocol::Descriptor within(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (error == 0 && (!within || ::fsync(within.get()) != 0)) error = errno;
+  if (error == EEXIST) throw FeedError(fmt::format("{} is a feed already", folder));
+  if (error != 0) throw FeedError(fmt::format("{}: {}", path, problem_of(error)));
 }
 
 }  // namespace batchflow::feeds

@@ -5,11 +5,15 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <cstring>
 #include <fstream>
+#include <thread>
+#include <vector>
 
 #include "core/base/random.h"
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/feeds/open_feed.h"
 #include "tests/runtime/feeds/feed_folder.h"
 
 namespace batchflow::test::feed_log_test {
@@ -263,6 +267,157 @@ TEST_CASE("nothing is acknowledged where the drive is full, and all goes on when
   CHECK(log->durable_sequence(1) == 2);
   CHECK(read(*log, 1) == "two");
   failpoint::configure_failpoints("");
+}
+
+TEST_CASE("what is left out fills no log, and its counts survive") {
+  FeedSettings settings;
+  settings.keep_bytes = 1 << 20;
+  settings.segment_bytes = 1 << 16;
+  settings.record_bytes = 1 << 12;
+  const FeedFolder folder(settings);
+  // The state of each takes 64 bytes: the log has room for a twentieth of them.
+  constexpr std::uint64_t kSent = 20'000;
+  {
+    const auto log = folder.open();
+    for (std::uint64_t n = 1; n <= kSent; ++n) {
+      CHECK(take(*log, n, "", 1 + n % 3) == Taken::malformed);
+      REQUIRE(log->write() == "");
+      CHECK(log->kept() < 1 << 17);
+    }
+    REQUIRE(log->sync() == "");
+    CHECK(log->end_record() == 0);
+    CHECK(log->durable_sequence(1 + kSent % 3) == kSent);
+  }
+  {
+    const auto log = folder.open();
+    CHECK(log->cut() == 0);
+    CHECK(log->counts().malformed == kSent);
+    CHECK(log->durable_sequence(1 + kSent % 3) == kSent);
+    CHECK(take(*log, kSent + 1, "one") == Taken::taken);
+    log->end();
+    commit(*log);
+    for (std::uint64_t n = 0; n < 5000; ++n) {  // also behind a record, and behind the end
+      log->count_malformed(1);
+      REQUIRE(log->write() == "");
+    }
+    CHECK(log->kept() < 1 << 18);
+    commit(*log);
+  }
+  const auto log = folder.open();
+  CHECK(log->has_ended());
+  CHECK(log->counts().malformed == kSent + 5000);
+  CHECK(read(*log, 0) == "one");
+}
+
+TEST_CASE("a file that was to replace another when the machine died is no part of the log") {
+  const FeedFolder folder;
+  {
+    const auto log = folder.open();
+    take(*log, 1, "one");
+    commit(*log);
+  }
+  const std::string torn = last_file(folder.path()) + ".new";
+  std::ofstream(torn) << "torn";
+  const auto log = folder.open();
+  CHECK(log->end_record() == 1);
+  CHECK(!std::filesystem::exists(torn));
+}
+
+TEST_CASE("a look at the log waits for no drive while it begins a file") {
+  FeedSettings settings;
+  settings.keep_bytes = 1 << 20;
+  settings.segment_bytes = 1 << 16;
+  settings.record_bytes = 1 << 12;
+  const FeedFolder folder(settings);
+  const auto log = folder.open();
+  for (std::uint64_t n = 1; n <= 20; ++n) take(*log, n, std::string(3000, 'y'));
+  commit(*log);
+  failpoint::configure_failpoints("feed.roll=delay-1000");
+  for (std::uint64_t n = 21; n <= 40; ++n) take(*log, n, std::string(3000, 'y'));
+  std::atomic<bool> is_written = false;
+  std::thread writer([&] {
+    CHECK(log->write() == "");
+    is_written = true;
+  });
+  const auto has_reached = [] {
+    for (const auto& one : failpoint::failpoint_counts())
+      if (one.name == "feed.roll" && one.reached > 0) return true;
+    return false;
+  };
+  while (!has_reached()) std::this_thread::yield();
+  CHECK(log->end_record() == 20);
+  CHECK(read(*log, 3) == std::string(3000, 'y'));
+  CHECK(log->kept() > 0);
+  CHECK(!is_written);
+  writer.join();
+  failpoint::configure_failpoints("");
+  REQUIRE(log->sync() == "");
+  CHECK(log->end_record() == 40);
+}
+
+TEST_CASE("names of producers are not kept for ever") {
+  const FeedFolder folder;
+  {
+    const auto log = folder.open();
+    for (std::uint64_t id = 1; id <= 3 * feeds::kProducersMost; ++id) {
+      take(*log, 9, "x", id);
+      if (id % 5000 == 0) commit(*log);
+    }
+    commit(*log);
+    CHECK(log->producers() <= feeds::kProducersMost);
+    // Those that came last are known.
+    CHECK(take(*log, 9, "x", 3 * feeds::kProducersMost) == Taken::doubled);
+    CHECK(log->last_sequence(1) == 0);
+    commit(*log);
+  }
+  const auto log = folder.open();
+  CHECK(log->producers() <= feeds::kProducersMost);
+  CHECK(take(*log, 9, "x", 3 * feeds::kProducersMost) == Taken::doubled);
+  CHECK(log->end_record() == 3 * feeds::kProducersMost);
+}
+
+TEST_CASE("a folder that is removed while its log is open acknowledges nothing any more") {
+  const FeedFolder folder;
+  const auto log = folder.open();
+  take(*log, 1, "one");
+  commit(*log);
+  std::filesystem::remove_all(folder.path());
+  take(*log, 2, "two");
+  REQUIRE(log->write() == "");
+  CHECK(log->sync().find("was removed") != std::string::npos);
+  CHECK(log->durable_sequence(1) == 1);
+  CHECK(log->write() != "");
+}
+
+TEST_CASE("a feed is made as a whole or not at all, and by one alone") {
+  for (int time = 0; time < 20; ++time) {
+    const FeedFolder parent;
+    const std::string folder = parent.path() + "/feed";
+    std::atomic<int> made = 0;
+    std::atomic<bool> ends = false;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&] {
+        try {
+          feeds::create_feed(folder, {});
+          ++made;
+        } catch (const feeds::FeedError&) {
+        }
+      });
+    }
+    std::thread reader([&] {
+      while (!ends) {
+        if (feeds::is_feed(folder)) CHECK_NOTHROW(feeds::read_settings(folder));
+      }
+    });
+    for (std::thread& thread : threads) thread.join();
+    ends = true;
+    reader.join();
+    CHECK(made == 1);
+    std::size_t files = 0;
+    for ([[maybe_unused]] const auto& file : std::filesystem::directory_iterator(folder)) ++files;
+    CHECK(files == 1);
+  }
 }
 
 TEST_CASE("a drive that fails ends the log, and acknowledges nothing any more") {
