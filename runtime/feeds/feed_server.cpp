@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <condition_variable>
 #include <list>
 #include <mutex>
@@ -35,6 +36,13 @@ constexpr std::size_t kReadAtOnce = 1 << 18;
 constexpr Bytes kWrittenAtOnce = 1 << 22;  // taken before it is written
 constexpr std::size_t kConnectionsMost = 1024;
 constexpr int kTryAgainMs = 200;  // what could not be written
+// A connection that has not said hello by then is closed.
+constexpr auto kGreetingMost = std::chrono::seconds(10);
+constexpr int kLookMs = 1000;  // at those that have not
+// What stands of records that have not come as a whole yet, over all connections.
+constexpr std::size_t kUnfinishedMost = std::size_t{64} << 20;
+constexpr std::size_t kIdleMost = 1 << 16;  // that a connection keeps with nothing in it
+using Clock = std::chrono::steady_clock;
 
 std::string error_text(int error) {
   return std::generic_category().message(error);
@@ -53,6 +61,8 @@ struct Connection {
   std::uint64_t producer = 0;
   std::uint64_t taken = 0;  // the last sequence
   std::uint64_t acked = 0;
+  Clock::time_point came{};
+  Clock::time_point moved{};  // since when its first record that is not whole stands there
 
   std::span<const std::byte> unread() const { return std::span(in).subspan(in_at); }
 };
@@ -147,26 +157,32 @@ class FeedServer::Parts {
       const bool stuck = !write();
       polled.clear();
       polled.push_back({wake_.get(), POLLIN, 0});
-      polled.push_back({listener_.get(),
-                        static_cast<short>(connections_.size() < kConnectionsMost ? POLLIN : 0),
-                        0});
+      polled.push_back({listener_.get(), static_cast<short>(can_make_way() ? POLLIN : 0), 0});
       for (const Connection& one : connections_) {
         const bool reads = !one.closing && !stuck && !(waits_ && one.waits && is_full());
         polled.push_back(
             {one.socket.get(),
              static_cast<short>((reads ? POLLIN : 0) | (one.out.empty() ? 0 : POLLOUT)), 0});
       }
-      ::poll(polled.data(), polled.size(), stuck ? kTryAgainMs : -1);
+      const bool looks = std::any_of(connections_.begin(), connections_.end(),
+                                     [](const Connection& one) { return !one.greeted; });
+      ::poll(polled.data(), polled.size(), stuck ? kTryAgainMs : looks ? kLookMs : -1);
       std::uint64_t count = 0;
       while (::read(wake_.get(), &count, sizeof count) > 0) {
       }
       auto at = polled.begin() + 2;
       for (Connection& one : connections_) {
         const short events = (at++)->revents;
-        if ((events & POLLIN) != 0) read(one);
+        if ((events & POLLIN) != 0 && one.socket) {
+          read(one);
+          bound_unfinished();
+        }
         if ((events & (POLLERR | POLLHUP)) != 0 && (events & POLLIN) == 0) one.socket.reset();
       }
       if ((polled[1].revents & POLLIN) != 0) accept();
+      const Clock::time_point now = Clock::now();
+      for (Connection& one : connections_)
+        if (!one.greeted && now - one.came > kGreetingMost) one.socket.reset();
       acknowledge();
       for (Connection& one : connections_) send(one);
       connections_.remove_if(
@@ -197,17 +213,50 @@ class FeedServer::Parts {
       protocol::Descriptor socket(
           ::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (!socket) return;
-      connections_.emplace_back().socket = std::move(socket);
+      if (connections_.size() >= kConnectionsMost) {
+        const auto silent = find_silent();
+        if (silent == connections_.end()) return;
+        connections_.erase(silent);
+      }
+      Connection& one = connections_.emplace_back();
+      one.socket = std::move(socket);
+      one.came = one.moved = Clock::now();
+    }
+  }
+
+  // The connection that has been silent for longest makes way for one that comes; so connections
+  // without a hello never keep producers out.
+  std::list<Connection>::iterator find_silent() {
+    return std::find_if(connections_.begin(), connections_.end(),
+                        [](const Connection& one) { return !one.greeted; });
+  }
+  bool can_make_way() {
+    return connections_.size() < kConnectionsMost || find_silent() != connections_.end();
+  }
+
+  // Where unfinished records take too much together, the one that has stood for longest gives way:
+  // its producer sends it again.
+  void bound_unfinished() {
+    const std::size_t most =
+        std::max(kUnfinishedMost, 2 * static_cast<std::size_t>(log_->settings().record_bytes));
+    std::size_t all = 0;
+    for (const Connection& one : connections_) all += one.in.size();
+    while (all > most) {
+      Connection* oldest = nullptr;
+      for (Connection& one : connections_)
+        if (!one.in.empty() && (!oldest || one.moved < oldest->moved)) oldest = &one;
+      all -= oldest->in.size();
+      if (oldest->greeted) log_->count_malformed(oldest->producer);
+      oldest->in = {};
+      oldest->in_at = 0;
+      oldest->socket.reset();
     }
   }
 
   void read(Connection& one) {
     // As much as may be written at once, so that all connections have their turn.
     for (Bytes had = 0; had < kWrittenAtOnce && one.socket && !one.closing;) {
-      const std::size_t before = one.in.size();
-      one.in.resize(before + kReadAtOnce);
-      const ssize_t got = ::recv(one.socket.get(), one.in.data() + before, kReadAtOnce, 0);
-      one.in.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+      const ssize_t got = ::recv(one.socket.get(), scratch_.data(), scratch_.size(), 0);
       if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
       if (got <= 0) {
         // It may have stopped in the middle of a record, which then never was.
@@ -216,6 +265,7 @@ class FeedServer::Parts {
         return;
       }
       had += static_cast<Bytes>(got);
+      one.in.insert(one.in.end(), scratch_.begin(), scratch_.begin() + got);
       parse(one);
     }
   }
@@ -237,6 +287,7 @@ class FeedServer::Parts {
       if (bytes.size() < length) break;
       const auto kind = static_cast<FeedFrame>(take_feed<std::uint8_t>(bytes));
       one.in_at += protocol::kFeedLength + length;
+      one.moved = Clock::now();
       frame(one, kind, bytes.first(length - 1));
     }
     // What is left is moved to the front now and then.
@@ -244,6 +295,7 @@ class FeedServer::Parts {
       one.in.erase(one.in.begin(), one.in.begin() + static_cast<std::ptrdiff_t>(one.in_at));
       one.in_at = 0;
     }
+    if (one.in.empty() && one.in.capacity() > kIdleMost) one.in = {};
   }
 
   void frame(Connection& one, FeedFrame kind, std::span<const std::byte> rest) {
@@ -348,7 +400,8 @@ class FeedServer::Parts {
   protocol::Descriptor folder_;
   protocol::Descriptor listener_;
   protocol::Descriptor wake_;
-  std::list<Connection> connections_;  // by the taker
+  std::list<Connection> connections_;  // by the taker, in the order in which they came
+  std::vector<std::byte> scratch_ = std::vector<std::byte>(kReadAtOnce);
   std::atomic<bool> waits_ = false;
   std::atomic<std::uint64_t> taken_part_ = std::uint64_t{1} << 32;
 

@@ -2,6 +2,7 @@
 #include "runtime/feeds/feed_server.h"
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -82,6 +83,14 @@ class Raw {
   void send(std::span<const std::byte> bytes) {
     REQUIRE(::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
             static_cast<ssize_t>(bytes.size()));
+  }
+  // As the other side reads it.
+  void send_all(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const ssize_t put = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      REQUIRE(put > 0);
+      bytes = bytes.subspan(static_cast<std::size_t>(put));
+    }
   }
   void hello(const char* name, const char* schema = "bytes") {
     std::vector<std::byte> out;
@@ -247,6 +256,48 @@ TEST_CASE("a connection that ends in the middle of a record has sent none, and i
   raw.close();
   CHECK(comes([&] { return served.log->counts().malformed == 1; }));
   CHECK(served.log->end_record() == 0);
+}
+
+TEST_CASE("connections without a hello keep no producer out") {
+  rlimit files{};  // both ends of each connection are of this process
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &files) == 0);
+  const rlimit before = files;
+  files.rlim_cur = std::min<rlim_t>(files.rlim_max, 4096);
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &files) == 0);
+  const Served served;
+  std::vector<std::unique_ptr<Raw>> silent;
+  for (int i = 0; i < 1100; ++i) silent.push_back(std::make_unique<Raw>(served));
+  auto feed = producer(served, "late");
+  REQUIRE(put(*feed, "here") == BF_OK);
+  REQUIRE(feed->flush(20) == BF_OK);
+  CHECK(served.read(0) == "here");
+  silent.clear();
+  setrlimit(RLIMIT_NOFILE, &before);
+}
+
+TEST_CASE("unfinished records take no more together than is bounded, and others go on") {
+  feeds::FeedSettings settings;
+  settings.record_bytes = 1 << 20;
+  settings.keep_bytes = 1 << 25;
+  const Served served(settings);
+  constexpr std::size_t kPart = (1 << 20) - 4096;
+  std::vector<std::byte> part;
+  protocol::put_feed_frame(FeedFrame::record, protocol::kFeedRecordHead + (1 << 20), part);
+  part.resize(kPart);
+  std::vector<std::unique_ptr<Raw>> unfinished;
+  for (int i = 0; i < 80; ++i) {
+    unfinished.push_back(std::make_unique<Raw>(served));
+    unfinished.back()->hello(("slow-" + std::to_string(i)).c_str());
+    unfinished.back()->frame();
+    unfinished.back()->send_all(part);
+  }
+  // The first of them have given way, each of which counts as malformed.
+  CHECK(comes([&] { return served.log->counts().malformed >= 80 - 66; }));
+  auto feed = producer(served, "quick");
+  REQUIRE(put(*feed, "here") == BF_OK);
+  REQUIRE(feed->flush(20) == BF_OK);
+  CHECK(served.read(0) == "here");
+  CHECK(served.log->counts().malformed <= 80 - 60);
 }
 
 TEST_CASE("nonsense is refused") {
