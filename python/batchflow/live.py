@@ -68,11 +68,19 @@ def fill(options: Any, live: Live) -> None:
 
 # --------------------------------------------------------------------------------- producers --
 
+def is_remote(feed: Union[str, os.PathLike]) -> bool:
+    """Whether it is the address of a feed on another machine, and no folder."""
+    return isinstance(feed, str) and feed.startswith(("tcp://", "tls://"))
+
+
 class Feed:
-    """Sends records to a feed.
+    """Sends records to a feed, in a folder of this machine or at a service of another.
 
         with Feed("/data/clicks", producer="web-1") as feed:
             feed.put(record)
+
+        with Feed("tcp://10.0.0.1:9838/clicks", producer="web-1") as feed:
+            feed.put(record)  # with the token of BATCHFLOW_TOKEN_FILE
 
     What is acknowledged is on the feed's drive, and `flush()` waits for that. What is not is sent
     again where the service goes away, and is taken once. A producer of the same name goes on behind
@@ -85,7 +93,8 @@ class Feed:
         self._one_at_a_time = threading.Lock()  # the library's feeds are for one thread
         self._library = c.library()
         options = c.sized(c.FeedOptions)
-        options.folder = os.fsencode(os.path.abspath(os.path.expanduser(folder)))
+        options.folder = os.fsencode(folder if is_remote(folder) else
+                                     os.path.abspath(os.path.expanduser(folder)))
         options.producer, options.schema = producer.encode(), schema.encode()
         options.cannot_wait, options.timeout_s = not can_wait, timeout
         c.check(self._library.bf_feed_open(ctypes.byref(options), ctypes.byref(self._feed)))

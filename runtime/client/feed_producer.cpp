@@ -1,16 +1,12 @@
 #include "runtime/client/feed_producer.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/socket.h>
+#include <sys/random.h>
 #include <sys/uio.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <system_error>
 #include <thread>
 
 #include "runtime/client/c_interface.h"
@@ -21,7 +17,6 @@ namespace batchflow::client {
 namespace {
 
 using protocol::FeedFrame;
-using protocol::put_feed;
 using protocol::take_feed;
 using namespace std::chrono_literals;
 
@@ -29,18 +24,14 @@ constexpr std::size_t kUnackedMost = std::size_t{64} << 20;
 constexpr std::size_t kSendAtOnce = std::size_t{1} << 20;  // collected before it is sent
 constexpr double kTimeout = 60;
 
-std::string said(int error) {
-  return std::generic_category().message(error);
-}
-
 }  // namespace
 
 bf_status FeedProducer::open(const bf_feed_options& options, std::unique_ptr<FeedProducer>& out) {
   for (const char* text : {options.folder, options.producer}) {
     if (text == nullptr || *text == '\0')
       return fail(BF_BAD_ARGUMENT,
-                  "'folder' or 'producer' is missing; write the feed's folder and "
-                  "a name that no other producer of it has");
+                  "'folder' or 'producer' is missing; write the feed's folder, or "
+                  "tcp://HOST:PORT/NAME, and a name that no other producer of it has");
   }
   if (!are_seconds(options.timeout_s))
     return fail(BF_BAD_ARGUMENT, "'timeout_s' must be 0 to 1e8 seconds; write 0 for the default");
@@ -50,6 +41,8 @@ bf_status FeedProducer::open(const bf_feed_options& options, std::unique_ptr<Fee
   feed->schema_ = options.schema == nullptr ? "bytes" : options.schema;
   feed->waits_ = options.cannot_wait == 0;
   feed->timeout_ = duration_of(options.timeout_s, kTimeout);
+  if (getrandom(&feed->instance_, sizeof feed->instance_, 0) != sizeof feed->instance_)
+    feed->instance_ = 0;
   if (const bf_status status = feed->connect(feed->deadline()); status != BF_OK) return status;
   feed->sequence_ = feed->acked_;
   out = std::move(feed);
@@ -62,22 +55,13 @@ FeedProducer::Clock::time_point FeedProducer::deadline() const {
 
 // ----------------------------------------------------------------------------- connecting ----
 
-bool FeedProducer::connect_once(std::string& problem) {
-  const protocol::Descriptor folder(::open(folder_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  protocol::Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::string path = fmt::format("/proc/self/fd/{}/feed.sock", folder.get());
-  path.copy(address.sun_path, sizeof address.sun_path - 1);
-  if (!folder || !socket ||
-      ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    problem = said(errno);
-    return false;
-  }
-  socket_ = std::move(socket);
+bool FeedProducer::connect_once(Clock::time_point deadline, std::string& problem) {
+  socket_ = FeedConnection::open(folder_, deadline, problem, refused_);
+  if (!socket_) return false;
   in_.clear();
   first_.clear();
-  protocol::put_feed_text(FeedFrame::hello, protocol::encode({name_, schema_, waits_}), first_);
+  protocol::put_feed_text(FeedFrame::hello, protocol::encode({name_, schema_, waits_, instance_}),
+                          first_);
   is_greeted_ = false;
   next_ = sent_of_next_ = 0;
   return true;
@@ -94,7 +78,10 @@ bf_status FeedProducer::connect(Clock::time_point deadline) {
     if (!refused_.empty())
       return fail(BF_REFUSED,
                   fmt::format("the feed {} takes nothing from '{}': {}", folder_, name_, refused_));
-    if (!socket_) connect_once(problem);
+    std::string why;
+    // The last try is cut short by the deadline: what an earlier one was told says more.
+    if (!socket_ && !connect_once(deadline, why) && (problem.empty() || Clock::now() < deadline))
+      problem = why;
     while (socket_ && !is_greeted_ && Clock::now() < deadline) {
       if (!exchange(50)) problem = "it closed the connection";
     }
@@ -115,9 +102,13 @@ bool FeedProducer::exchange(int wait_ms) {
   exchanged_at_ = Clock::now();
   unsent_ = 0;
   const bool has_more = !first_.empty() || (is_greeted_ && next_ < unacked_.size());
-  pollfd polled{socket_.get(), static_cast<short>(POLLIN | (has_more ? POLLOUT : 0)), 0};
+  pollfd polled{socket_->socket(), static_cast<short>(POLLIN | (has_more ? POLLOUT : 0)), 0};
   ::poll(&polled, 1, wait_ms);
   std::string problem;
+  if (!unacked_.empty() && socket_->is_silent()) {
+    lose();
+    return false;
+  }
   if ((polled.revents & (POLLIN | POLLHUP | POLLERR)) != 0 && !take_answers(problem)) {
     lose();
     return false;
@@ -125,21 +116,20 @@ bool FeedProducer::exchange(int wait_ms) {
   while (socket_ && (polled.revents & POLLOUT) != 0) {
     const bool is_first = !first_.empty();
     std::array<iovec, 64> parts{};
-    msghdr message{};
-    message.msg_iov = parts.data();
+    std::size_t count = 0;
     const auto add = [&](std::span<std::byte> bytes) {
-      parts[message.msg_iovlen++] = {bytes.data(), bytes.size()};
+      parts[count++] = {bytes.data(), bytes.size()};
     };
     if (is_first) {
       add(first_);
     } else if (is_greeted_) {
-      for (std::size_t i = next_; i < unacked_.size() && message.msg_iovlen < parts.size(); ++i)
+      for (std::size_t i = next_; i < unacked_.size() && count < parts.size(); ++i)
         add(std::span(unacked_[i].frame).subspan(i == next_ ? sent_of_next_ : 0));
     }
-    if (message.msg_iovlen == 0) return true;
-    const ssize_t put = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
-    if (put < 0 && (errno == EAGAIN || errno == EINTR)) return true;
-    if (put <= 0) {
+    if (count == 0) return true;
+    const std::ptrdiff_t put = socket_->send(std::span(parts).first(count));
+    if (put == 0) return true;
+    if (put < 0) {
       // The feed may have said why before it closed.
       take_answers(problem);
       lose();
@@ -168,11 +158,10 @@ bool FeedProducer::take_answers(std::string& problem) {
   for (;;) {
     const std::size_t before = in_.size();
     in_.resize(before + kPart);
-    const ssize_t got = ::recv(socket_.get(), in_.data() + before, kPart, 0);
-    in_.resize(before + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EAGAIN) break;
-    if (got <= 0) {
+    const std::ptrdiff_t got = socket_->receive(std::span(in_).subspan(before));
+    in_.resize(before + static_cast<std::size_t>(std::max<std::ptrdiff_t>(got, 0)));
+    if (got == 0) break;
+    if (got < 0) {
       alive = false;
       break;
     }

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "runtime/client/batchflow.h"
-#include "runtime/protocol/descriptor.h"
+#include "runtime/client/feed_connection.h"
 #include "runtime/protocol/feed_wire.h"
 
 namespace batchflow::client {
@@ -46,16 +46,17 @@ class FeedProducer {
   // Sends and receives until `done`; the answers of the feed are taken meanwhile.
   template <class Done>
   bf_status until(Clock::time_point deadline, Done done);
-  bool connect_once(std::string& problem);
+  bool connect_once(Clock::time_point deadline, std::string& problem);
   bool exchange(int wait_ms);
   bool take_answers(std::string& problem);
   void lose();
   Clock::time_point deadline() const;
 
-  std::string folder_, name_, schema_;
+  std::string folder_, name_, schema_;  // of the feed: its folder, or its address
   bool waits_ = true;
+  std::uint64_t instance_ = 0;
   Clock::duration timeout_{};
-  protocol::Descriptor socket_;
+  std::unique_ptr<FeedConnection> socket_;
   bool is_greeted_ = false;
   std::string refused_;  // why the feed takes nothing from it
   std::vector<std::byte> in_;

@@ -18,6 +18,7 @@
 #include "runtime/ctl/commands.h"
 #include "runtime/ctl/folder_sender.h"
 #include "runtime/feeds/feed_settings.h"
+#include "runtime/protocol/channel.h"
 
 namespace batchflow::ctl {
 namespace {
@@ -29,6 +30,7 @@ struct FeedCommandOptions {
   std::string keep = "1gib";
   std::string late_after;
   std::string producer;
+  std::string sent_schema;
   std::string from;
   std::uint64_t size = 0;
   bool cannot_wait = false;
@@ -68,9 +70,11 @@ void check(bf_status status) {
   if (status != BF_OK) throw std::runtime_error(client::last_error());
 }
 
-std::string schema_of(const std::string& folder) {
+std::string schema_of(const FeedCommandOptions& options) {
+  if (protocol::is_remote(options.folder) || !options.sent_schema.empty())
+    return options.sent_schema.empty() ? "bytes" : options.sent_schema;
   try {
-    return feeds::read_settings(folder).schema;
+    return feeds::read_settings(options.folder).schema;
   } catch (const feeds::FeedError& error) {
     throw ConfigError(error.what());
   }
@@ -80,7 +84,7 @@ std::unique_ptr<client::FeedProducer> producer_of(const FeedCommandOptions& opti
   bf_feed_options asked{};
   asked.folder = options.folder.c_str();
   asked.producer = options.producer.c_str();
-  const std::string schema = schema_of(options.folder);
+  const std::string schema = schema_of(options);
   asked.schema = schema.c_str();
   asked.cannot_wait = options.cannot_wait ? 1 : 0;
   std::unique_ptr<client::FeedProducer> feed;
@@ -154,9 +158,12 @@ int send(const FeedCommandOptions& options) {
 
 int watch(const FeedCommandOptions& options) {
   const std::unique_ptr<client::FeedProducer> feed = producer_of(options);
+  const std::string to = protocol::is_remote(options.folder)
+                             ? options.folder
+                             : std::filesystem::absolute(options.folder).string();
   FolderSender sender(
-      *feed, options.producer + " " + std::filesystem::absolute(options.folder).string(),
-      options.from, std::chrono::milliseconds(static_cast<std::int64_t>(options.settle_s * 1000)));
+      *feed, options.producer + " " + to, options.from,
+      std::chrono::milliseconds(static_cast<std::int64_t>(options.settle_s * 1000)));
   std::uint64_t files = 0;
   do {
     const std::uint64_t sent = sender.send_some();
@@ -192,7 +199,12 @@ void add_feed_command(CLI::App& app, Action& action) {
   CLI::App* watched =
       command->add_subcommand("watch", "Send the files of a folder, as they come, each once");
   for (CLI::App* one : {sent, watched}) {
-    one->add_option("FOLDER", options->folder, "The folder of the feed")->required();
+    one->add_option("FOLDER", options->folder,
+                    "The folder of the feed, or tcp://HOST:PORT/NAME of one on another machine")
+        ->required();
+    one->add_option("--schema", options->sent_schema,
+                    "What a record is, as the feed has it; default: as its folder says, or bytes "
+                    "on another machine");
     one->add_option("--producer", options->producer,
                     "A name that no other producer of the feed has; default: batchflowctl, or "
                     "batchflowctl-watch");

@@ -24,6 +24,7 @@
 #include "core/base/random.h"
 #include "runtime/protocol/descriptor.h"
 #include "runtime/protocol/feed_hello.h"
+#include "runtime/protocol/feed_socket.h"
 
 namespace batchflow::feeds {
 namespace {
@@ -58,6 +59,7 @@ struct Connection {
   std::uint8_t told = 0;  // flags of the last ack
   bool closing = false;   // when all is sent
   std::string name;
+  std::uint64_t instance = 0;
   std::uint64_t producer = 0;
   std::uint64_t taken = 0;  // the last sequence
   std::uint64_t acked = 0;
@@ -118,14 +120,10 @@ class FeedServer::Parts {
 
  private:
   void listen() {
-    path_ = log_->folder() + "/" + std::string(kSocket);
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    // The path may be too long for an address; by the folder's descriptor it is short.
+    path_ = log_->folder() + "/" + std::string(protocol::kFeedSocket);
     folder_ =
         protocol::Descriptor(::open(log_->folder().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    const std::string path = fmt::format("/proc/self/fd/{}/{}", folder_.get(), kSocket);
-    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    const sockaddr_un address = protocol::feed_address(folder_);
     ::unlink(path_.c_str());  // of a service that died: this one has the log's lock
     listener_ =
         protocol::Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -136,7 +134,7 @@ class FeedServer::Parts {
     }
     // A user that may write in the folder may send.
     struct stat status {};
-    if (::fstat(folder_.get(), &status) == 0) ::chmod(path.c_str(), status.st_mode & 0666);
+    if (::fstat(folder_.get(), &status) == 0) ::chmod(address.sun_path, status.st_mode & 0666);
   }
 
   void wake() {
@@ -318,14 +316,20 @@ class FeedServer::Parts {
     if (!hello) return refuse(one, fmt::format("its hello cannot be read: {}", problem));
     one.name = hello->producer;
     one.waits = hello->waits;
+    one.instance = hello->instance;
     if (hello->schema != log_->settings().schema)
       return refuse(one, fmt::format("it sends records of '{}', and the feed has '{}'",
                                      hello->schema, log_->settings().schema));
-    const bool doubled =
-        std::any_of(connections_.begin(), connections_.end(), [&](const Connection& other) {
-          return &other != &one && other.greeted && other.socket && other.name == one.name;
+    const auto other =
+        std::find_if(connections_.begin(), connections_.end(), [&](const Connection& its) {
+          return &its != &one && its.greeted && its.socket && its.name == one.name;
         });
-    if (doubled)
+    const bool is_known = other != connections_.end();
+    // The same process comes again: its last connection is lost. It sends what is not acknowledged
+    // once more.
+    const bool is_back = is_known && one.instance != 0 && other->instance == one.instance;
+    if (is_back) other->socket.reset();
+    if (is_known && !is_back)
       return refuse(one, fmt::format("a producer '{}' is connected already; give each a name of "
                                      "its own",
                                      one.name));

@@ -11,9 +11,8 @@
 
 namespace batchflow::feeds {
 
-// The name of that file, and of the socket beside it.
+// The name of that file.
 inline constexpr std::string_view kSettingsFile = "feed.json";
-inline constexpr std::string_view kSocket = "feed.sock";
 
 // What is wrong with a feed, and what to do about it.
 class FeedError : public std::runtime_error {

@@ -95,6 +95,11 @@ bool knows_token(const TcpChannel& channel, const std::string& file, const std::
   return false;
 }
 
+void close_after_last(TcpChannel& channel) {
+  ::shutdown(channel.socket(), SHUT_WR);
+  discard_input(channel);
+}
+
 void write_last(TcpChannel& channel, std::string_view text) {
   channel.end_at(TcpChannel::Clock::now() + kLastTime);
   if (channel.write_text(text)) discard_input(channel);

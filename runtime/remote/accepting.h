@@ -24,6 +24,8 @@ std::string address_of_peer(int socket);
 bool knows_token(const TcpChannel& channel, const std::string& file, const std::string& shown,
                  std::string& problem);
 
+// Closes the connection when the other side has all that was sent, or after a moment.
+void close_after_last(TcpChannel& channel);
 // Sends a last message and waits for a moment until the other side has it.
 void write_last(TcpChannel& channel, std::string_view text);
 

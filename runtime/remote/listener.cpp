@@ -19,8 +19,10 @@
 #include "nlohmann/json.hpp"
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/memory/out_of_memory.h"
+#include "runtime/protocol/feed_socket.h"
 #include "runtime/protocol/messages.h"
 #include "runtime/remote/accepting.h"
+#include "runtime/remote/feed_relay.h"
 #include "runtime/remote/remote_options.h"
 
 namespace batchflow::remote {
@@ -30,11 +32,16 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t kUnknownMost = 1024;
 constexpr std::size_t kRanksMost = 1024;
+constexpr std::size_t kProducersMost = 1024;
 constexpr int kTlsBegins = 22;  // the first byte of a TLS handshake; no frame begins with it
 constexpr std::size_t kTokenFrameMost = 4096;
 
-bool read_token(TcpChannel& channel, TcpChannel::Clock::time_point deadline, std::string& shown,
-                std::string& as) {
+// What a connection says first.
+struct Shown {
+  std::string token, as, feed;
+};
+
+bool read_token(TcpChannel& channel, TcpChannel::Clock::time_point deadline, Shown& shown) {
   TcpChannel::Head head;
   if (!channel.read_head(head, deadline) || head.kind != RemoteKind::text ||
       head.bytes > kTokenFrameMost)
@@ -42,10 +49,13 @@ bool read_token(TcpChannel& channel, TcpChannel::Clock::time_point deadline, std
   std::string text(head.bytes, '\0');
   if (!channel.read(std::as_writable_bytes(std::span(text)))) return false;
   const auto message = nlohmann::json::parse(text, nullptr, false);
-  if (message.is_object() && message.contains("token") && message["token"].is_string())
-    shown = message["token"].get<std::string>();
-  if (message.is_object() && message.contains("as") && message["as"].is_string())
-    as = message["as"].get<std::string>();
+  const auto take = [&message](const char* key, std::string& into) {
+    if (message.is_object() && message.contains(key) && message[key].is_string())
+      into = message[key].get<std::string>();
+  };
+  take("token", shown.token);
+  take("as", shown.as);
+  take("feed", shown.feed);
   return true;
 }
 
@@ -58,13 +68,17 @@ std::size_t unknown_most() {
              : kUnknownMost;
 }
 
-struct RankCount {
-  explicit RankCount(std::atomic<std::size_t>& of) : all(of), before(of.fetch_add(1)) {}
-  ~RankCount() { --all; }
-  RankCount(const RankCount&) = delete;
+struct Counted {
+  explicit Counted(std::atomic<std::size_t>& of) : all(of), before(of.fetch_add(1)) {}
+  ~Counted() { --all; }
+  Counted(const Counted&) = delete;
   std::atomic<std::size_t>& all;
   const std::size_t before;
 };
+
+void refuse(TcpChannel& channel, std::string_view why, std::string_view message) {
+  write_last(channel, protocol::encode(protocol::Refused{std::string(why), std::string(message)}));
+}
 
 void block_signals() {
   sigset_t all;
@@ -75,10 +89,11 @@ void block_signals() {
 }  // namespace
 
 RemoteListener::RemoteListener(const RemoteOptions& options, std::filesystem::path service,
-                               ServeNode serve_node)
+                               ServeNode serve_node, FindFeed find_feed)
     : options_(options),
       service_(std::move(service)),
       serve_node_(std::move(serve_node)),
+      find_feed_(std::move(find_feed)),
       unknown_most_(unknown_most()) {
   if (options_.token_file.empty() && options_.cluster_token_file.empty())
     throw ConfigError(
@@ -190,12 +205,42 @@ void RemoteListener::remove_ended() {
   });
 }
 
+// It has shown its token, and has no bound of time any more.
+void RemoteListener::begin_serving(Peer& peer) {
+  peer.channel->end_at(TcpChannel::kNever);
+  const std::lock_guard lock(peer.mutex);
+  peer.is_known = true;
+}
+
+void RemoteListener::serve_producer(Peer& peer, const std::string& feed) {
+  if (!options_.feeds)
+    return refuse(*peer.channel, "not_allowed",
+                  "this service takes no records over TCP; have its operator start it with "
+                  "--tcp-feeds (tcp: {feeds: true})");
+  const Counted producer(producers_);
+  if (producer.before >= kProducersMost)
+    return refuse(*peer.channel, "not_yet",
+                  fmt::format("this service has {} producers on other machines, and takes no more; "
+                              "ask again when some have ended",
+                              kProducersMost));
+  const std::string folder = find_feed_ ? find_feed_(feed) : "";
+  if (folder.empty())
+    return refuse(*peer.channel, "not_yet",
+                  fmt::format("this service has no feed '{}' now; have it served by that name "
+                              "(--dataset NAME=FOLDER)",
+                              feed));
+  std::string problem;
+  const protocol::Descriptor socket = protocol::connect_to_feed(folder, problem);
+  if (!socket) return refuse(*peer.channel, "not_yet", problem);
+  begin_serving(peer);
+  if (peer.channel->write_text(kFeedOpen)) relay_feed(*peer.channel, socket);
+}
+
 // Nothing that a peer sends is passed on before it has shown a token.
 void RemoteListener::receive(Peer& peer) {
   TcpChannel& channel = *peer.channel;
   const auto leave = [&channel](std::string_view why, std::string_view message) {
-    write_last(channel,
-               protocol::encode(protocol::Refused{std::string(why), std::string(message)}));
+    refuse(channel, why, message);
   };
   // The bound is for all that comes before the token, however few bytes come at a time.
   const auto deadline = TcpChannel::Clock::now() + options_.handshake_time;
@@ -205,13 +250,14 @@ void RemoteListener::receive(Peer& peer) {
   if ((first == kTlsBegins) != static_cast<bool>(tls_))
     return leave("not_allowed", tls_ ? "this port speaks only TLS; write tls://HOST:PORT"
                                      : "this port speaks no TLS; write tcp://HOST:PORT");
-  std::string shown, as, problem;
+  Shown shown;
+  std::string problem;
   if ((tls_ && !channel.handshake(tls_, true, "", deadline)) ||
-      !read_token(channel, deadline, shown, as))
+      !read_token(channel, deadline, shown))
     return;
-  const bool is_node = as == kAgent || as == kPeer;
+  const bool is_node = shown.as == kAgent || shown.as == kPeer;
   const std::string& file = is_node ? options_.cluster_token_file : options_.token_file;
-  const bool known = !file.empty() && knows_token(channel, file, shown, problem);
+  const bool known = !file.empty() && knows_token(channel, file, shown.token, problem);
   if (!problem.empty()) return leave("not_yet", "the service cannot read its tokens: " + problem);
   if (!known)
     return leave(
@@ -221,16 +267,13 @@ void RemoteListener::receive(Peer& peer) {
                 : "this service does not know the token; ask its operator for one, and name the "
                   "file that holds it by BATCHFLOW_TOKEN_FILE");
   if (is_node) {
-    channel.end_at(TcpChannel::kNever);
-    {
-      const std::lock_guard lock(peer.mutex);
-      peer.is_node = true;
-    }
-    return serve_node_(channel, as, address_of_peer(channel.socket()));
+    begin_serving(peer);
+    return serve_node_(channel, shown.as, address_of_peer(channel.socket()));
   }
+  if (shown.as == kProducer) return serve_producer(peer, shown.feed);
   protocol::Channel local = protocol::Channel::connect(service_, problem);
   if (!local.is_open()) return leave("not_yet", problem);
-  const RankCount rank(ranks_);
+  const Counted rank(ranks_);
   if (rank.before < kRanksMost) {
     channel.end_at(TcpChannel::kNever);
     {

@@ -24,9 +24,11 @@ class RemoteListener {
   // kPeer; `from` is the address of the other side.
   using ServeNode =
       std::function<void(TcpChannel& channel, std::string_view as, const std::string& from)>;
+  // The folder of the feed of that name; empty: there is none. Any thread may call it.
+  using FindFeed = std::function<std::string(const std::string& name)>;
   // `service` is the socket of the service to which jobs are passed on. Throws ConfigError.
   RemoteListener(const RemoteOptions& options, std::filesystem::path service,
-                 ServeNode serve_node = {});
+                 ServeNode serve_node = {}, FindFeed find_feed = {});
   ~RemoteListener();
   std::uint16_t port() const { return port_; }
 
@@ -38,9 +40,9 @@ class RemoteListener {
     std::mutex mutex;
     std::unique_ptr<TcpChannel> channel;  // until there is a relay
     std::unique_ptr<Relay> relay;
-    bool is_node = false;  // an agent, or another node's backend
+    bool is_known = false;  // an agent, another node's backend, or a producer
     // It has not yet shown a token. REQUIRES: with the mutex held
-    bool is_unknown() const { return channel != nullptr && !is_node; }
+    bool is_unknown() const { return channel != nullptr && !is_known; }
     void shut(std::string_view why);
   };
 
@@ -49,10 +51,13 @@ class RemoteListener {
   void make_room();
   void remove_ended();
   void receive(Peer& peer);
+  void begin_serving(Peer& peer);
+  void serve_producer(Peer& peer, const std::string& feed);
 
   const RemoteOptions options_;
   const std::filesystem::path service_;
   const ServeNode serve_node_;
+  const FindFeed find_feed_;
   const std::size_t unknown_most_;
   TlsContext tls_;
   protocol::Descriptor socket_;
@@ -60,6 +65,7 @@ class RemoteListener {
   std::uint16_t port_ = 0;
   std::list<Peer> peers_;  // of the thread; the oldest first
   std::atomic<std::size_t> ranks_ = 0;
+  std::atomic<std::size_t> producers_ = 0;
   std::atomic<std::size_t> large_frames_ = 0;  // bytes, of all ranks
   std::thread thread_;
 };

@@ -251,9 +251,10 @@ void Proxy::abandon() {
   [[maybe_unused]] Parts* const parents = parts_.release();
 }
 
-std::unique_ptr<Proxy> Proxy::connect(const std::string& address,
-                                      protocol::Channel::Clock::time_point deadline,
-                                      protocol::Channel& channel, std::string& problem) {
+std::unique_ptr<TcpChannel> connect_with_token(const std::string& address,
+                                               TcpChannel::Clock::time_point deadline,
+                                               std::string& problem, std::string_view as,
+                                               std::string_view feed) {
   RemoteAddress parsed;
   if (!parse_remote(address, parsed, problem)) return nullptr;
   const char* const file = std::getenv("BATCHFLOW_TOKEN_FILE");
@@ -274,6 +275,15 @@ std::unique_ptr<Proxy> Proxy::connect(const std::string& address,
     if (!tls) return nullptr;
   }
   auto service = TcpChannel::connect(parsed, tls ? &tls : nullptr, deadline, problem);
+  if (!service || service->write_text(token_message(tokens.front(), as, feed))) return service;
+  problem = fmt::format("{}: {}", address, service->problem());
+  return nullptr;
+}
+
+std::unique_ptr<Proxy> Proxy::connect(const std::string& address,
+                                      protocol::Channel::Clock::time_point deadline,
+                                      protocol::Channel& channel, std::string& problem) {
+  auto service = connect_with_token(address, deadline, problem);
   if (!service) return nullptr;
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) {
@@ -282,10 +292,6 @@ std::unique_ptr<Proxy> Proxy::connect(const std::string& address,
   }
   channel = protocol::Channel(protocol::Descriptor(pair[0]));
   protocol::Channel ours{protocol::Descriptor(pair[1])};
-  if (!service->write_text(token_message(tokens.front()))) {
-    problem = fmt::format("{}: {}", address, service->problem());
-    return nullptr;
-  }
   return std::unique_ptr<Proxy>(
       new Proxy(std::make_unique<Parts>(std::move(service), std::move(ours))));
 }

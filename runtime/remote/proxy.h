@@ -7,10 +7,20 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "runtime/protocol/channel.h"
+#include "runtime/remote/tcp_channel.h"
 
 namespace batchflow::remote {
+
+// Connects to a service and shows it the token of BATCHFLOW_TOKEN_FILE. BATCHFLOW_TLS_CA names the
+// authorities that are trusted beside the system's. Null, with the reason in `problem`. `as` and
+// `feed` are those of token_message().
+std::unique_ptr<TcpChannel> connect_with_token(const std::string& address,
+                                               TcpChannel::Clock::time_point deadline,
+                                               std::string& problem, std::string_view as = {},
+                                               std::string_view feed = {});
 
 class Proxy final : public protocol::Companion {
  public:

@@ -19,9 +19,10 @@ constexpr std::size_t kFileMost = 4 << 20;  // with what is said beside them
 
 }  // namespace
 
-std::string token_message(std::string_view token, std::string_view as) {
+std::string token_message(std::string_view token, std::string_view as, std::string_view feed) {
   nlohmann::json message{{"type", "token"}, {"token", token}};
   if (!as.empty()) message["as"] = as;
+  if (!feed.empty()) message["feed"] = feed;
   return message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

@@ -18,6 +18,7 @@ struct RemoteOptions {
   // A process that shows a token of this file may join the cluster as a node, and is told and may
   // ask for everything. Empty: none may.
   std::string cluster_token_file;
+  bool feeds = false;  // producers that show a token of token_file may send records to feeds
   std::chrono::milliseconds handshake_time{10'000};  // within which a token must be shown
   friend bool operator==(const RemoteOptions&, const RemoteOptions&) = default;
 };
@@ -25,10 +26,11 @@ struct RemoteOptions {
 // Reads a file with a token on each line. Answers what is wrong: there is none, one is too short,
 // or others than its owner can read the file. Empty: nothing.
 std::string read_tokens(const std::string& file, std::vector<std::string>& tokens);
-// What a connection is for, beside a rank of a job: an agent's with its coordinator, or a node's
-// that asks another for its blocks and samples.
-inline constexpr std::string_view kAgent = "agent", kPeer = "peer";
-// `as` is empty for a rank of a job.
-std::string token_message(std::string_view token, std::string_view as = {});
+// What a connection is for, beside a rank of a job: an agent's with its coordinator, a node's that
+// asks another for its blocks and samples, or a producer's to a feed.
+inline constexpr std::string_view kAgent = "agent", kPeer = "peer", kProducer = "producer";
+// `as` is empty for a rank of a job; `feed` is the name of a producer's.
+std::string token_message(std::string_view token, std::string_view as = {},
+                          std::string_view feed = {});
 
 }  // namespace batchflow::remote

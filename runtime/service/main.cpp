@@ -84,7 +84,7 @@ struct CommandLine {
   std::string tcp, tcp_token, tcp_certificate, tcp_key;
   std::string join, name, cluster_token, cluster_authorities, cluster_log;
   double lost_after_s = 0;
-  bool open_datasets = false, direct = true, journal = false, explain = false;
+  bool tcp_feeds = false, open_datasets = false, direct = true, journal = false, explain = false;
   std::string checked_file;
 
   void add_options(CLI::App& app);
@@ -116,6 +116,8 @@ void CommandLine::add_options(CLI::App& app) {
                  "File of tokens, one a line; a remote job must show one of them");
   app.add_option("--tcp-certificate", tcp_certificate, "In PEM: remote jobs come by TLS alone");
   app.add_option("--tcp-key", tcp_key, "The certificate's key, in PEM");
+  app.add_flag("--tcp-feeds", tcp_feeds,
+               "Producers on other machines may send to feeds, with a token of --tcp-token");
   app.add_option("--join", join,
                  "tcp://HOST:PORT or tls://HOST:PORT of a coordinator: this process is its agent "
                  "for this node. Several with commas between: where it may be");
@@ -191,6 +193,7 @@ NodeConfig CommandLine::configured() const {
   if (!tcp_token.empty()) config.tcp.token_file = tcp_token;
   if (!tcp_certificate.empty()) config.tcp.certificate = tcp_certificate;
   if (!tcp_key.empty()) config.tcp.key = tcp_key;
+  config.tcp.feeds = config.tcp.feeds || tcp_feeds;
   if (!cluster_token.empty()) config.tcp.cluster_token_file = cluster_token;
   if (!cluster_authorities.empty()) config.cluster.authorities = cluster_authorities;
   if (!join.empty()) config.cluster.join = join;

@@ -112,7 +112,8 @@ void ServiceCluster::listen() {
         } else {
           peer_server_->serve(channel);
         }
-      });
+      },
+      [this](const std::string& name) { return parts_.jobs.feeds().folder_of(name); });
   if (!cluster_) return;
   if (parts_.http)
     cluster_->set_page(page_address(parts_.config.http_address, parts_.http->port()));

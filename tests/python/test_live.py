@@ -3,12 +3,16 @@ whatever is killed meanwhile (docs/live.md)."""
 
 import json
 import os
+import shutil
 import signal
+import socket
 import struct
 import subprocess
+import tempfile
 import threading
 import time
 import unittest
+from pathlib import Path
 
 import batchflow
 from support import CTL, HERE, Daemon, Folder, run_python
@@ -191,6 +195,60 @@ class Killed(Fed):
             one.join(60)
         self.assertEqual([n for _, numbers in sorted(by_step.items()) for n in numbers],
                          list(range(30, 100)))
+
+
+class Remote(Fed):
+    """Producers that reach the service over TCP."""
+
+    FLAGS = ("--tcp-feeds",)
+
+    def setUp(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.token = Path(tempfile.mkdtemp(prefix="batchflow-")) / "token"
+        self.addCleanup(shutil.rmtree, self.token.parent, True)
+        self.token.write_text("0123456789abcdef" * 4 + "\n")
+        self.token.chmod(0o600)
+        self.ARGUMENTS = ("--tcp", f"127.0.0.1:{self.port}", "--tcp-token", str(self.token),
+                          *self.FLAGS)
+        super().setUp()
+        os.environ["BATCHFLOW_TOKEN_FILE"] = str(self.token)
+        self.address = f"tcp://127.0.0.1:{self.port}/clicks"
+
+    def producer(self, name="one", **arguments):
+        return batchflow.Feed(self.address, name, f"i64[{WIDTH}]", **arguments)
+
+    def test_no_acknowledged_record_is_lost_by_kill_9(self):
+        with self.producer() as feed:
+            for n in range(2000):
+                feed.put(record(n))
+                if n in (500, 1300):
+                    feed.flush()
+                    self.daemon.kill(signal.SIGKILL)
+                    self.daemon.start()
+            feed.end()
+        had = [n for batch in self.loader(batch_size=50) for n in self.numbers(batch)]
+        self.assertEqual(had, list(range(2000)))
+
+    def test_standard_input_goes_to_another_machine(self):
+        sent = subprocess.run([CTL, "feed", "send", self.address, "--size", str(8 * WIDTH), "--schema",
+                               f"i64[{WIDTH}]", "--end"], input=b"".join(map(record, range(20))),
+                              stdout=subprocess.PIPE, timeout=60, check=True)
+        self.assertEqual(sent.stdout, b"20 records are acknowledged\n")
+        had = [n for batch in self.loader(batch_size=4) for n in self.numbers(batch)]
+        self.assertEqual(had, list(range(20)))
+
+
+class RemoteRefused(Remote):
+    FLAGS = ()
+    test_no_acknowledged_record_is_lost_by_kill_9 = None
+    test_standard_input_goes_to_another_machine = None
+
+    def test_an_operator_who_has_not_said_so_takes_no_records_over_tcp(self):
+        with self.assertRaises(batchflow.RefusedError) as refused:
+            self.producer(timeout=20)
+        self.assertIn("--tcp-feeds", str(refused.exception))
 
 
 class Refused(Fed):

@@ -17,6 +17,10 @@ void check_remote(const remote::RemoteOptions& tcp) {
     throw ConfigError(
         "tcp: no token file; anyone at the port could read all data. Write "
         "token_file (--tcp-token FILE)");
+  if (tcp.feeds && (tcp.port < 0 || tcp.token_file.empty()))
+    throw ConfigError(
+        "tcp: feeds take records of producers on other machines, which reach a port and show a "
+        "token; write port and token_file (--tcp [ADDRESS:]PORT --tcp-token FILE)");
   if (tcp.certificate.empty() != tcp.key.empty())
     throw ConfigError("tcp: a certificate takes its key, and a key its certificate; write both");
 }

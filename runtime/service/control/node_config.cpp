@@ -357,6 +357,7 @@ void read_tcp(config::ConfigSection& tcp, NodeConfig& config) {
   constexpr std::string_view kPem = "write a file in PEM, or leave both out: certificate and key";
   config.tcp.certificate = tcp.filled_text("certificate", "", kPem);
   config.tcp.key = tcp.filled_text("key", "", kPem);
+  config.tcp.feeds = tcp.flag("feeds", config.tcp.feeds);
 }
 
 void read_cluster(config::ConfigSection& cluster, NodeConfig& config) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "fmt/format.h"
 #include "runtime/feeds/feed_index.h"
 
 namespace batchflow::service {
@@ -49,6 +50,12 @@ std::uint64_t Feeds::window_most(DatasetId dataset) const {
   const feeds::FeedSettings& settings = found->second.log->settings();
   return std::max<std::uint64_t>(1,
                                  settings.keep_bytes / 4 / (settings.record_bytes + kBesideRecord));
+}
+
+std::string Feeds::folder_of(const std::string& name) const {
+  const std::lock_guard lock(folders_mutex_);
+  const auto found = folders_.find(name);
+  return found == folders_.end() ? "" : found->second;
 }
 
 bool Feeds::has_producers() const {

@@ -8,7 +8,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <string>
 
 #include "core/engine/event.h"
 #include "runtime/feeds/feed_server.h"
@@ -34,6 +36,8 @@ class Feeds {
   // which can never drop them. So it always has room for more. At least 1.
   std::uint64_t window_most(DatasetId dataset) const;
   bool has_producers() const;
+  // Empty: there is no feed of that name. Any thread may call it.
+  std::string folder_of(const std::string& name) const;
   // None: it is no feed.
   std::optional<feeds::FeedStatus> status(DatasetId dataset) const;
 
@@ -46,6 +50,8 @@ class Feeds {
 
   Inbox& inbox_;
   std::map<std::uint32_t, Served> servers_;  // by dataset
+  mutable std::mutex folders_mutex_;
+  std::map<std::string, std::string> folders_;  // by name; under its mutex
 };
 
 }  // namespace batchflow::service

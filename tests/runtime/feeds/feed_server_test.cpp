@@ -92,9 +92,10 @@ class Raw {
       bytes = bytes.subspan(static_cast<std::size_t>(put));
     }
   }
-  void hello(const char* name, const char* schema = "bytes") {
+  void hello(const char* name, const char* schema = "bytes", std::uint64_t instance = 0) {
     std::vector<std::byte> out;
-    protocol::put_feed_text(FeedFrame::hello, protocol::encode({name, schema, true}), out);
+    protocol::put_feed_text(FeedFrame::hello, protocol::encode({name, schema, true, instance}),
+                            out);
     send(out);
   }
   // All that comes until the other side closes.
@@ -216,6 +217,27 @@ TEST_CASE("two producers of one name: the second is refused, and the first goes 
   CHECK(std::string(client::last_error()).find("connected already") != std::string::npos);
   put(*feed, "x");
   CHECK(feed->flush(0) == BF_OK);
+}
+
+// Of a connection over a network, one side may know for minutes only that it is lost.
+TEST_CASE("the new connection of a process takes the place of its old one") {
+  Served served;
+  Raw lost(served);
+  lost.hello("one", "bytes", 7);
+  CHECK(lost.frame().size() == 13);  // welcome
+  Raw other(served);
+  other.hello("one", "bytes", 8);
+  CHECK(other.rest().find("connected already") != std::string::npos);
+  Raw again(served);
+  again.hello("one", "bytes", 7);
+  CHECK(again.frame().size() == 13);
+  CHECK(lost.rest().empty());
+  std::vector<std::byte> out;
+  const std::string text = "x";
+  protocol::put_feed_record({1, 0, 0, -1}, std::as_bytes(std::span(text)), out);
+  again.send(out);
+  CHECK(comes([&] { return served.log->end_record() == 1; }));
+  CHECK(served.log->counts().malformed == 0);
 }
 
 TEST_CASE("another schema is refused, with both") {
