@@ -10,15 +10,24 @@
 namespace batchflow::feeds {
 
 FeedIndex::FeedIndex(std::string name, std::shared_ptr<FeedLog> log)
-    : name_(std::move(name)), log_(std::move(log)), fields_(fields_of(log_->settings())) {
+    : name_(std::move(name)), settings_(log->settings()), log_(std::move(log)) {
+  add_fields();
+}
+
+FeedIndex::FeedIndex(std::string name, FeedSettings settings)
+    : name_(std::move(name)), settings_(std::move(settings)) {
+  add_fields();
+}
+
+void FeedIndex::add_fields() {
+  fields_ = fields_of(settings_);
   // A value of any bytes is a ragged field of one dimension, as in a table.
   if (fields_.fields.empty())
-    fields_.fields.push_back(
-        {"value", batch::ElementType::u8, {log_->settings().record_bytes}, true});
+    fields_.fields.push_back({"value", batch::ElementType::u8, {settings_.record_bytes}, true});
 }
 
 Digest FeedIndex::version() const {
-  return hash(0x6665656473, log_->settings().id);  // no folder of files has it
+  return hash(0x6665656473, settings_.id);  // no folder of files has it
 }
 
 std::uint64_t FeedIndex::samples() const {
@@ -26,12 +35,14 @@ std::uint64_t FeedIndex::samples() const {
 }
 
 sources::Extent FeedIndex::extent(SampleId sample) const {
+  if (!log_) return {0, 0, settings_.record_bytes};
   const auto place = log_->find(sample.value);
   if (!place) return {};
   return {place->file, place->offset, place->bytes};
 }
 
 std::optional<std::int64_t> FeedIndex::label(SampleId sample) const {
+  if (!log_) return std::nullopt;
   const auto place = log_->find(sample.value);
   if (!place || place->label < 0) return std::nullopt;
   return place->label;
@@ -42,20 +53,20 @@ std::string FeedIndex::sample_name(SampleId sample) const {
 }
 
 engine::Catalogue FeedIndex::catalogue() const {
-  return engine::Catalogue::uniform(name_, version(), samples(), log_->settings().record_bytes);
+  return engine::Catalogue::uniform(name_, version(), samples(), settings_.record_bytes);
 }
 
 std::vector<std::string> FeedIndex::notes() const {
-  if (log_->cut() == 0) return {};
+  if (!log_ || log_->cut() == 0) return {};
   return {fmt::format("{} bytes of records that were not acknowledged were cut from the end",
                       log_->cut())};
 }
 
 std::optional<sources::IndexSums> FeedIndex::known_sums() const {
   sources::IndexSums sums;
-  sums.largest = log_->settings().record_bytes;
+  sums.largest = settings_.record_bytes;
   sums.total = sums.largest * samples();
-  sums.labelled = log_->settings().labelled ? samples() : 0;
+  sums.labelled = settings_.labelled ? samples() : 0;
   return sums;
 }
 

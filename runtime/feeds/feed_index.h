@@ -1,6 +1,8 @@
 // A feed as a dataset: record n is sample n. The index grows while it is used.
 //
 // It has as many samples as a feed may ever have. The engine asks only for those that have come.
+// Where the log is on another node, records are as large as they may be, and have no classes, until
+// that node has sent them.
 #pragma once
 
 #include <memory>
@@ -15,8 +17,12 @@ namespace batchflow::feeds {
 class FeedIndex final : public sources::SampleIndex {
  public:
   FeedIndex(std::string name, std::shared_ptr<FeedLog> log);
+  // Of a feed with its log on another node.
+  FeedIndex(std::string name, FeedSettings settings);
 
+  // Null: it is on another node.
   const std::shared_ptr<FeedLog>& log() const { return log_; }
+  const FeedSettings& settings() const { return settings_; }
 
   const std::string& name() const override { return name_; }
   Digest version() const override;
@@ -29,8 +35,10 @@ class FeedIndex final : public sources::SampleIndex {
   std::optional<std::int64_t> label(SampleId sample) const override;
   std::string sample_name(SampleId sample) const override;
   std::uint32_t files() const override { return UINT32_MAX; }
-  std::string_view path(std::uint32_t file) const override { return log_->file_name(file); }
-  Bytes file_bytes(std::uint32_t file) const override { return log_->file_bytes(file); }
+  std::string_view path(std::uint32_t file) const override {
+    return log_ ? log_->file_name(file) : std::string_view("");
+  }
+  Bytes file_bytes(std::uint32_t file) const override { return log_ ? log_->file_bytes(file) : 0; }
   engine::Catalogue catalogue() const override;
   std::vector<std::string> notes() const override;
 
@@ -38,7 +46,10 @@ class FeedIndex final : public sources::SampleIndex {
   std::optional<sources::IndexSums> known_sums() const override;
 
  private:
+  void add_fields();
+
   const std::string name_;
+  const FeedSettings settings_;
   const std::shared_ptr<FeedLog> log_;
   batch::BatchSpec fields_;
   std::vector<std::string> classes_;

@@ -542,6 +542,16 @@ std::optional<FeedLog::Place> FeedLog::find(std::uint64_t record) const {
   return Place{segment.number, entry.offset, entry.bytes, entry.label};
 }
 
+bool FeedLog::read(const Place& place, std::span<std::byte> to) const {
+  std::shared_ptr<const Segment> segment;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& one : segments_)
+      if (one->number == place.file) segment = one;
+  }
+  return segment && to.size() == place.bytes && read_at(segment->file.get(), to, place.offset);
+}
+
 std::string_view FeedLog::file_name(std::uint32_t file) const {
   const std::lock_guard lock(mutex_);
   const auto found = names_.find(file);

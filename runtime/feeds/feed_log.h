@@ -105,6 +105,9 @@ class FeedLog {
   };
   // None: it is not there, or gone.
   std::optional<Place> find(std::uint64_t record) const;
+  // Reads the bytes of a record that was found. False: the drive does not give them, or they went
+  // meanwhile.
+  bool read(const Place& place, std::span<std::byte> to) const;
   // Below the folder; valid as long as the log. A zero byte follows.
   std::string_view file_name(std::uint32_t file) const;
   Bytes file_bytes(std::uint32_t file) const;

@@ -123,6 +123,7 @@ class Backend {
   void retry_waiting();
   void each_second() {
     retry_waiting();
+    readings_.ask_again();
     slots_.give_back_unused();
   }
   // Ends the processes of steps that are given up, soon.

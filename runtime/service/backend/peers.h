@@ -41,11 +41,13 @@ struct WantedItems {
   Digest prefix = 0;
   std::uint8_t bundle_shift = 0;
   std::vector<SampleId> samples;
+  bool records = false;  // of a feed, from its log
 };
 struct FetchedItems {
   static constexpr std::uint64_t kMissing = UINT64_MAX;
-  std::vector<std::uint64_t> sizes;  // of each; kMissing: it is not there
-  Payload payload;                   // one after the other
+  std::vector<std::uint64_t> sizes;   // of each; kMissing: it is not there
+  Payload payload;                    // one after the other
+  std::vector<std::int32_t> classes;  // of each, -1: none; of records of a feed alone
 };
 
 struct KeptItems {

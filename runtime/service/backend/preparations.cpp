@@ -127,6 +127,10 @@ void Preparations::add_sample(PreparationTask& out, const engine::Prepare& comma
   if (reading) {
     const StagedSample* one = reading->find(used);
     if (one && one->memory) sample.input.bytes = {one->memory + one->lead, one->bytes};
+    if (one && one->logged) {  // only the node with the log knows these
+      sample.input.label = one->label;
+      sample.bytes = one->bytes;
+    }
     // The node that was to send it has let it go. It is no fault of the dataset.
     if (!one || !one->memory) sample.is_kept = true;
   } else if (sample.is_kept && ingredient.form == Form::encoded && out.bundle_shift > 0) {

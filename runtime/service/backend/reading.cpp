@@ -3,7 +3,9 @@
 namespace batchflow::service {
 
 void Reading::take(const std::optional<FetchedItems>& items) {
-  if (!items || items->sizes.size() != samples.size()) {
+  const bool has_classes = from_log && items;
+  if (!items || items->sizes.size() != samples.size() ||
+      (has_classes && items->classes.size() != samples.size())) {
     for (StagedSample& sample : samples) sample.failed = true;
     return;
   }
@@ -12,9 +14,12 @@ void Reading::take(const std::optional<FetchedItems>& items) {
   for (std::size_t row = 0; row < samples.size(); ++row) {
     StagedSample& sample = samples[row];
     if (items->sizes[row] == FetchedItems::kMissing) {
-      sample.failed = !keep.is_none();  // it is not kept as if it were empty
+      // It is not kept as if it were empty, and a log is the only place of a record.
+      sample.failed = !keep.is_none() || from_log;
       continue;
     }
+    sample.logged = from_log;
+    if (from_log) sample.label = items->classes[row];
     sample.memory = fetched.get() + at;  // only read from here on
     sample.bytes = items->sizes[row];
     sample.fetched = true;

@@ -24,6 +24,7 @@ struct Reading {
   std::uint8_t bundle_shift = 0;         // bundles are read if it is not 0
   bool staged = true;                    // until it is released
   bool from_spill = false;               // read from the spill file
+  bool from_log = false;                 // of a feed on another node
   bool to_spill = false;                 // to be kept there
   bool written = false;                  // to the spill file, if it is to be there
   bool cancelled = false;                // the engine wants it no more

@@ -89,6 +89,14 @@ void Readings::read(const engine::Read& command) {
   } else {
     ids.assign(command.samples.begin(), command.samples.end());
   }
+  if (!dataset.log_at.is_none()) {
+    for (const SampleId sample : ids) reading.samples.emplace_back().sample = sample;
+    reading.from_log = true;
+    reading_of_[command.request.id.value] = index;
+    context_.stalls.reading(reading.pipeline, 1);
+    begin_timing(reading, fetching_);
+    return fetch_records(index);
+  }
   if (command.from.tier == Tier::dram ||
       (command.from.tier == Tier::nvme && command.from.node != context_.node)) {
     for (const SampleId sample : ids) reading.samples.emplace_back().sample = sample;
@@ -151,6 +159,50 @@ void Readings::fetch(std::uint32_t index, const engine::Read& command) {
   context_.post([done] { done(std::nullopt); });
 }
 
+// From the log of a feed on another node. No other place has a record, so one that does not come
+// now is waited for: its node may come back.
+void Readings::fetch_records(std::uint32_t index) {
+  Reading& reading = readings_[index];
+  reading.left = 1;
+  WantedItems wanted;
+  wanted.dataset = reading.dataset;
+  wanted.records = true;
+  for (StagedSample& one : reading.samples) {
+    one.failed = false;
+    wanted.samples.push_back(one.sample);
+  }
+  const auto done = [this, index](const std::optional<FetchedItems>& items) {
+    Reading& one = readings_[index];
+    if (!items && !one.cancelled) {
+      unanswered_.push_back(index);
+      return;
+    }
+    one.left = 0;
+    one.take(items);
+    for (const StagedSample& sample : one.samples) {
+      if (!sample.fetched) continue;
+      ++counters_.fetched;
+      counters_.fetched_bytes += sample.bytes;
+    }
+    finish(index);
+  };
+  const NodeId from = context_.datasets.dataset(reading.dataset).log_at;
+  if (context_.peers) return context_.peers->fetch(from, std::move(wanted), done);
+  context_.post([done] { done(std::nullopt); });
+}
+
+void Readings::ask_again() {
+  for (const std::uint32_t index : std::exchange(unanswered_, {})) {
+    Reading& reading = readings_[index];
+    if (!reading.cancelled) {
+      fetch_records(index);
+      continue;
+    }
+    reading.left = 0;
+    finish(index);
+  }
+}
+
 // A drive takes what begins with a page.
 void Readings::move_to_pages(Reading& reading) {
   for (StagedSample& one : reading.samples) {
@@ -196,6 +248,11 @@ std::uint32_t Readings::free_reading() {
 void Readings::read_rest(std::uint32_t index, const engine::Read& command) {
   Reading& reading = readings_[index];
   reading.request = command.request;
+  if (reading.from_log) {
+    context_.stalls.reading(reading.pipeline, 1);
+    begin_timing(reading, fetching_);
+    return fetch_records(index);
+  }
   std::unordered_set<std::uint64_t> missing;
   for (const SampleId sample : command.samples) missing.insert(sample.value);
   pieces_.clear();

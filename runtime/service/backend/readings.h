@@ -42,6 +42,8 @@ class Readings {
   // False: it is no read.
   bool cancel(const engine::Request& request);
   void release(const engine::Release& command);
+  // Asks other nodes again for records that these could not send: call it now and then.
+  void ask_again();
 
   // What has been read, or is being read; null: nothing.
   const Reading* find(RequestId id) const;
@@ -59,6 +61,7 @@ class Readings {
   void read_rest(std::uint32_t index, const engine::Read& command);
   Digest prefix_of(const engine::Read& command) const;
   void fetch(std::uint32_t index, const engine::Read& command);
+  void fetch_records(std::uint32_t index);
   void move_to_pages(Reading& reading);
   bool keep_elsewhere(std::uint32_t index);
   std::uint32_t free_reading();
@@ -91,6 +94,7 @@ class Readings {
   BusyTime fetching_;
   std::deque<Reading> readings_;  // never moved; reused
   std::vector<std::uint32_t> free_readings_;
+  std::vector<std::uint32_t> unanswered_;  // readings of records, to be asked for again
   ByRequest reading_of_;
   std::vector<storage::ReadPiece> pieces_;  // scratch
   SampleStaging staging_;

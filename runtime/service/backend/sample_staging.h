@@ -60,6 +60,8 @@ struct StagedSample {
   Bytes bytes = 0;
   bool failed = false;      // it could not be read
   bool fetched = false;     // a part of what another node has sent
+  bool logged = false;      // and a record out of a feed's log there
+  std::int32_t label = -1;  // of such a record; -1: none
   bool spilled = false;     // is read from the spill file
   bool heals = false;       // should have been there: is written anew
   Digest sum = 0;           // that it must have then

@@ -9,6 +9,7 @@
 
 #include "fmt/format.h"
 #include "programs/input/yaml.h"
+#include "runtime/feeds/feed_index.h"
 #include "runtime/service/control/node_memory.h"
 
 namespace batchflow::service {
@@ -33,6 +34,7 @@ AgentDatasets::~AgentDatasets() {
 void AgentDatasets::open(const DatasetMessage& wanted) {
   while (datasets_.all().size() <= wanted.id.value) datasets_.add_unknown_dataset();
   if (wanted.version == 0) return answer_opened(wanted.id, {});
+  if (!wanted.feed.empty()) return open_feed(wanted);
   const std::uint64_t number = next_opening_++;
   const auto work = [this, wanted, folder = config_.state / "indices"](
                         const sources::StopAsked& stop) -> std::function<void()> {
@@ -50,6 +52,20 @@ void AgentDatasets::open(const DatasetMessage& wanted) {
   } catch (const std::system_error& error) {
     answer_opened(wanted.id, fmt::format("no thread to open it: {}", error.code().message()));
   }
+}
+
+// Its log is at the coordinator, and this node fetches records from there.
+void AgentDatasets::open_feed(const DatasetMessage& wanted) {
+  OpenedIndex made;
+  try {
+    made.index = std::make_shared<feeds::FeedIndex>(
+        wanted.name, feeds::settings_from_json(wanted.feed, "the coordinator's feed"));
+    made.catalogue = std::make_shared<engine::Catalogue>(made.index->catalogue());
+  } catch (const std::exception& error) {
+    made.problem = error.what();
+  }
+  datasets_.dataset(wanted.id).log_at = NodeId(0);
+  opened(wanted, {made});
 }
 
 void AgentDatasets::opened(const DatasetMessage& wanted, const std::vector<OpenedIndex>& parts) {

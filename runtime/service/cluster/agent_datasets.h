@@ -52,6 +52,7 @@ class AgentDatasets {
   void compile(const PipelineMessage& wanted);
   void set_up(const PipelineMessage& wanted, config::ConfigNode written);
   void have(const PipelineMessage& wanted, std::unique_ptr<prepare::Pipeline> made);
+  void open_feed(const DatasetMessage& wanted);
   void opened(const DatasetMessage& wanted, const std::vector<OpenedIndex>& parts);
   void answer_opened(DatasetId dataset, const std::string& problem);
   void answer_set_up(const PipelineMessage& wanted, const std::string& problem);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "runtime/feeds/feed_index.h"
 #include "runtime/protocol/messages.h"
 #include "runtime/service/cluster/node_connection.h"
 #include "runtime/service/cluster/node_rank.h"
@@ -190,6 +191,8 @@ void Cluster::ask_for(Agent& agent, const ServedDataset& dataset) {
   message.name = dataset.name;
   message.version = dataset.index ? dataset.version : 0;
   message.listing = dataset.listing;
+  if (const auto* feed = dynamic_cast<const feeds::FeedIndex*>(dataset.index.get()))
+    message.feed = feeds::to_json(feed->settings());
   agent.unanswered.insert(dataset.id);
   agent.problems.erase(dataset.id);
   agent.link->write(encode(message));

@@ -148,13 +148,11 @@ std::string encode(const DatasetMessage& message) {
   // Agents of a version that knows no sequences are sent none that do not need them.
   if (message.asked.sequences != sources::SequenceRule{})
     asked["sequences"] = json_of(message.asked.sequences);
-  return dump({{"type", "dataset"},
-               {"dataset", message.id.value},
-               {"asked", std::move(asked)},
-               {"part", message.part},
-               {"name", message.name},
-               {"version", message.version},
-               {"listing", message.listing}});
+  json out{{"type", "dataset"},         {"dataset", message.id.value}, {"asked", std::move(asked)},
+           {"part", message.part},      {"name", message.name},        {"version", message.version},
+           {"listing", message.listing}};
+  if (!message.feed.empty()) out["feed"] = message.feed;
+  return dump(out);
 }
 
 std::string encode(const PipelineMessage& message) {
@@ -295,6 +293,7 @@ DatasetMessage NodeMessage::dataset() const {
   message.name = text_of(all, "name");
   message.version = number_of(all, "version");
   message.listing = number_of(all, "listing");
+  if (all.contains("feed")) message.feed = text_of(all, "feed");
   return message;
 }
 

@@ -63,6 +63,9 @@ struct DatasetMessage {
   std::string name;
   Digest version = 0;  // 0: it was let go, and only its id is taken
   Digest listing = 0;
+  // Of a feed, its settings (feeds::to_json): the coordinator has its log, and the agent opens
+  // nothing. Empty: it is none.
+  std::string feed;
 };
 
 struct PipelineMessage {

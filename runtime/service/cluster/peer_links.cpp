@@ -8,6 +8,7 @@
 #include "core/base/byte_codec.h"
 #include "fmt/format.h"
 #include "runtime/batch/batch_parts.h"
+#include "runtime/feeds/feed_index.h"
 #include "runtime/remote/remote_options.h"
 #include "runtime/sources/bundles.h"
 
@@ -17,7 +18,7 @@ namespace {
 using remote::RemoteKind;
 using remote::TcpChannel;
 
-enum class Ask : std::uint8_t { slice = 1, items = 2, keep = 3, keep_on_drive = 4 };
+enum class Ask : std::uint8_t { slice = 1, items = 2, keep = 3, keep_on_drive = 4, records = 5 };
 
 constexpr std::size_t kRequestMost = std::size_t{16} << 20;
 // A node that works begins its answer at once. Behind a link that was cut, nothing comes. So many
@@ -25,6 +26,7 @@ constexpr std::size_t kRequestMost = std::size_t{16} << 20;
 constexpr int kAnswerWithin = 5;
 constexpr Bytes kPayloadMost = Bytes{4} << 30;
 constexpr std::uint64_t kSamplesMost = std::uint64_t{1} << 20;
+constexpr std::uint64_t kClassesMost = std::uint64_t{1} << 31;
 
 void put_samples(const std::vector<SampleId>& samples, ByteWriter& out) {
   out.count(samples.size());
@@ -127,6 +129,29 @@ std::optional<FetchedItems> fetch_items(TcpChannel& channel, std::chrono::millis
     return std::nullopt;
   }
   return fetched;
+}
+
+// Records out of the log of a feed.
+std::optional<FetchedItems> fetch_records(TcpChannel& channel, std::chrono::milliseconds silence,
+                                          memory::BufferPool& buffers, const WantedItems& wanted) {
+  std::vector<std::byte> bytes;
+  ByteWriter out(bytes);
+  out.u8(static_cast<std::uint8_t>(Ask::records));
+  out.count(wanted.dataset.value);
+  put_samples(wanted.samples, out);
+  if (!write_head(channel, bytes) || !read_answer(channel, silence, bytes)) return std::nullopt;
+  ByteReader in(std::span<const std::byte>(bytes).subspan(1));
+  FetchedItems fetched;
+  std::uint64_t sum = 0;
+  if (!take_sizes(in, wanted.samples.size(), fetched.sizes, sum)) return std::nullopt;
+  for (std::size_t i = 0; i < wanted.samples.size() && in.ok(); ++i)
+    fetched.classes.push_back(
+        static_cast<std::int32_t>(static_cast<std::int64_t>(in.count(kClassesMost)) - 1));
+  if (!in.ok() || !in.at_end() || !read_payload(channel, buffers, fetched.payload))
+    return std::nullopt;
+  if (fetched.payload.bytes == sum) return fetched;
+  channel.shut("it sends other sizes than it says");
+  return std::nullopt;
 }
 
 void keep_items(TcpChannel& channel, std::chrono::milliseconds silence, const KeptItems& items) {
@@ -287,7 +312,11 @@ void PeerLinks::fetch(NodeId from, WantedItems wanted,
                       std::function<void(std::optional<FetchedItems>)> done) {
   ask(from, [this, wanted = std::move(wanted), done = std::move(done)](TcpChannel* channel) {
     auto fetched = std::make_shared<std::optional<FetchedItems>>();
-    if (channel) *fetched = fetch_items(*channel, silence_, buffers_, wanted);
+    if (channel && wanted.records) {
+      *fetched = fetch_records(*channel, silence_, buffers_, wanted);
+    } else if (channel) {
+      *fetched = fetch_items(*channel, silence_, buffers_, wanted);
+    }
     const Bytes bytes = *fetched ? (*fetched)->payload.bytes : 0;
     post_([done, fetched] { done(std::move(*fetched)); });
     return bytes;
@@ -332,6 +361,12 @@ bool PeerServer::answer(TcpChannel& channel, std::span<const std::byte> request)
       wanted.prefix = in.u64();
       wanted.bundle_shift = in.u8();
       if (take_samples(in, wanted.samples) && in.at_end()) return answer_items(channel, wanted);
+      break;
+    }
+    case Ask::records: {
+      WantedItems wanted;
+      wanted.dataset = DatasetId(in.count32());
+      if (take_samples(in, wanted.samples) && in.at_end()) return answer_records(channel, wanted);
       break;
     }
     case Ask::keep:
@@ -422,6 +457,46 @@ bool PeerServer::answer_items(TcpChannel& channel, const WantedItems& wanted) {
     if (one) parts.push_back(*one);
   }
   return write_head(channel, head) && channel.write_parts(RemoteKind::payload, parts);
+}
+
+// The service's thread only says which feed it is.
+bool PeerServer::answer_records(TcpChannel& channel, const WantedItems& wanted) {
+  const auto found = on_service_thread<Backend::ItemsView>(
+      post_, channel, [this, dataset = wanted.dataset] { return backend_.items(dataset, 0); });
+  if (!found) return false;
+  std::vector<std::byte> head;
+  ByteWriter out(head);
+  const auto* const feed = dynamic_cast<const feeds::FeedIndex*>(found->index.get());
+  if (!feed || !feed->log()) {
+    out.u8(0);
+    return write_head(channel, head);
+  }
+  Bytes sum = 0;
+  std::vector<std::optional<feeds::FeedLog::Place>> places;
+  for (const SampleId sample : wanted.samples) {
+    places.push_back(feed->log()->find(sample.value));
+    if (places.back()) sum += places.back()->bytes;
+  }
+  if (sum > kPayloadMost) {
+    channel.shut("it asks for too many records at once");
+    return false;
+  }
+  const Payload payload{buffers_.take(sum), sum};
+  Bytes at = 0;
+  for (auto& place : places) {
+    if (!place) continue;
+    if (feed->log()->read(*place, {payload.memory.get() + at, place->bytes})) {
+      at += place->bytes;
+    } else {
+      place.reset();
+    }
+  }
+  out.u8(1);
+  for (const auto& place : places) out.count(place ? place->bytes + 1 : 0);
+  for (const auto& place : places)
+    out.count(place && place->label >= 0 ? static_cast<std::uint64_t>(place->label) + 1 : 0);
+  const std::span<const std::byte> bytes(payload.memory.get(), at);
+  return write_head(channel, head) && channel.write_parts(RemoteKind::payload, {&bytes, 1});
 }
 
 // The service's thread may come to the items when this connection is gone.

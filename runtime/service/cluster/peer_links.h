@@ -100,6 +100,7 @@ class PeerServer {
   bool answer(remote::TcpChannel& channel, std::span<const std::byte> request);
   bool answer_slice(remote::TcpChannel& channel, const WantedSlice& wanted);
   bool answer_items(remote::TcpChannel& channel, const WantedItems& wanted);
+  bool answer_records(remote::TcpChannel& channel, const WantedItems& wanted);
   bool take_items(remote::TcpChannel& channel, const std::shared_ptr<KeptItems>& items);
 
   Backend& backend_;

@@ -8,6 +8,7 @@
 
 #include "core/order/lane_sizes.h"
 #include "fmt/format.h"
+#include "runtime/feeds/feed_index.h"
 #include "runtime/prepare/picture_kinds.h"
 #include "runtime/service/backend/slot_memory.h"
 #include "runtime/sources/file_kinds.h"
@@ -78,10 +79,11 @@ ServedDataset& Datasets::add(std::string name, const std::filesystem::path& root
 void Datasets::add_again(ServedDataset& dataset, std::shared_ptr<const sources::DataRoot> opened,
                          std::shared_ptr<sources::SampleIndex> index) {
   dataset.opened = std::move(opened);
-  dataset.identity = file_identity(dataset.opened->shown());
   struct stat status {};
-  if (fstat(dataset.opened->shown(), &status) == 0)
+  if (dataset.opened) dataset.identity = file_identity(dataset.opened->shown());
+  if (dataset.opened && fstat(dataset.opened->shown(), &status) == 0)
     dataset.guard = {false, status.st_dev, status.st_ino};
+  dataset.is_feed = dynamic_cast<const feeds::FeedIndex*>(index.get()) != nullptr;
   dataset.version = index->version();
   dataset.listing = index->listing();
   dataset.index = std::move(index);

@@ -55,8 +55,10 @@ struct ServedDataset {
   bool removed = false;  // no job may join it any more; those that read it go on
   uid_t brought_by = 0;  // the user, if a job brought it
   Instant used{};        // last use, if a job brought it
-  NodeDataset asked;     // what was opened, for agents to open the same
-  std::size_t part = 0;  // which of the whole and its splits it is
+  bool is_feed = false;
+  NodeId log_at = NodeId::none();  // of a feed: the node with its log; none: this node
+  NodeDataset asked;               // what was opened, for agents to open the same
+  std::size_t part = 0;            // which of the whole and its splits it is
 
   ServedDataset() = default;
   bool is_brought() const { return is_brought_name(name); }
@@ -100,7 +102,8 @@ class Datasets {
   ServedDataset& add(std::string name, const std::filesystem::path& root,
                      std::shared_ptr<const sources::DataRoot> opened,
                      std::shared_ptr<sources::SampleIndex> index, engine::Catalogue catalogue);
-  // The dataset was let go, and is the same as it was.
+  // The dataset was let go, and is the same as it was. `opened` is null for a feed with its log on
+  // another node.
   void add_again(ServedDataset& dataset, std::shared_ptr<const sources::DataRoot> opened,
                  std::shared_ptr<sources::SampleIndex> index);
   // What a sample takes of a slot depends on the blocks that the engine will cut. A pipeline of the

@@ -1,6 +1,7 @@
 #include "runtime/service/datasets/reading_rights.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,9 +20,30 @@ bool is_trusted(const Peer& connection) {
   return connection.user() == geteuid() || connection.user() == 0;
 }
 
+namespace {
+
+// Whether the folder's permissions, and those above it, let the user read it as its owner or as
+// anybody.
+bool is_open_to(uid_t user, const std::filesystem::path& folder) {
+  const std::filesystem::path whole = std::filesystem::absolute(folder).lexically_normal();
+  for (std::filesystem::path at = whole;; at = at.parent_path()) {
+    struct stat status {};
+    if (stat(at.c_str(), &status) != 0) return false;
+    mode_t needed = status.st_uid == user ? S_IXUSR : S_IXOTH;
+    if (at == whole) needed |= status.st_uid == user ? S_IRUSR : S_IROTH;
+    if ((status.st_mode & needed) != needed) return false;
+    if (at == at.parent_path()) return true;
+  }
+}
+
+}  // namespace
+
 bool may_read(Peer& connection, const ServedDataset& dataset,
               const std::vector<protocol::Descriptor>& descriptors) {
   if (const AgentEnd* const agent = connection.agent(); agent && agent->may_read(dataset.id))
+    return true;
+  // The folder of a feed is on this node alone, and a job elsewhere cannot show it.
+  if (connection.agent() && dataset.is_feed && is_open_to(connection.user(), dataset.root))
     return true;
   const sources::DataRoot& root = *dataset.opened;
   if (root.is_of_store()) return is_trusted(connection) || dataset.asked.everyone;

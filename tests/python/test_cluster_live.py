@@ -1,0 +1,130 @@
+"""Live jobs at agents of a cluster, whose feed has its log on the coordinator's machine."""
+
+import json
+import os
+import struct
+import subprocess
+import sys
+import time
+import unittest
+
+import batchflow
+from support import CTL, wait_until
+from test_cluster import Cluster
+
+WIDTH = 16
+
+# One rank. Each line has the numbers of a batch that are new, their classes, and how many others
+# filled it up.
+RANK = f"""
+import json, sys
+import batchflow
+rank, world, batch, job = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+live = batchflow.Live("clicks", **json.loads(sys.argv[5]))
+loader = batchflow.DataLoader(live, batch, rank=rank, world_size=world, job_name=job)
+for got in loader:
+    rows, classes = got[0].tolist(), got[1].tolist()
+    for row, key in zip(rows, got.sample_keys.tolist()):
+        assert row == [key] + [7 * key] * {WIDTH - 1}, (row, key)
+    new = len(rows) - got.rehearsed
+    print(json.dumps([[row[0] for row in rows[:new]], classes[:new], got.rehearsed]), flush=True)
+"""
+
+
+def record(n):
+    return struct.pack(f"<{WIDTH}q", n, *([7 * n] * (WIDTH - 1)))
+
+
+class LiveCluster(Cluster):
+    def make_data(self):
+        super().make_data()
+        self.feed = self.folder / "clicks"
+        subprocess.run([CTL, "feed", "create", str(self.feed), "--schema", f"i64[{WIDTH}]",
+                        "--keep", "4mib", "--labelled"], check=True, stdout=subprocess.DEVNULL)
+        self.COORDINATOR = ("--dataset", f"clicks={self.feed}")
+
+    def send(self, numbers, end=False):
+        with batchflow.Feed(self.feed, "one", f"i64[{WIDTH}]") as feed:
+            for n in numbers:
+                feed.put(record(n), label=n % 10)
+            feed.flush()
+            if end:
+                feed.end()
+
+    def rank(self, node, rank=0, world=1, batch=8, job="live", **live):
+        live.setdefault("fill", None)
+        job = subprocess.Popen([sys.executable, "-c", RANK, *map(str, (rank, world, batch, job)),
+                                json.dumps(live)], env={**os.environ, "BATCHFLOW_SERVICE": node.socket},
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(job.kill)
+        return job
+
+    def batches(self, job):
+        out, problem = job.communicate(timeout=120)
+        self.assertEqual(job.returncode, 0, problem[-2000:])
+        return [json.loads(line) for line in out.splitlines()]
+
+    def check(self, batches, records):
+        numbers = sum((numbers for numbers, _, _ in batches), [])
+        self.assertEqual(numbers, list(range(records)))
+        self.assertEqual(sum((classes for _, classes, _ in batches), []),
+                         [n % 10 for n in range(records)])
+
+    def fetched(self, names):
+        """Records that these nodes have had from elsewhere, as they report each second."""
+        return wait_until(lambda: all(self.nodes()[name]["fetched_samples"] > 0 for name in names), 20,
+                          "what agents have fetched")
+
+
+class Elsewhere(LiveCluster):
+    def test_jobs_on_three_nodes_have_each_record_once_in_its_order(self):
+        nodes = [self.coordinator, self.agent("a"), self.agent("b")]
+        self.send(range(100))
+        jobs = [self.rank(node, job=f"job {i}") for i, node in enumerate(nodes)]
+        self.send(range(100, 203), end=True)
+        for job in jobs:
+            self.check(self.batches(job), 203)
+        self.fetched(("a", "b"))
+
+    def test_a_job_has_ranks_on_two_agents(self):
+        nodes = [self.agent("a"), self.agent("b")]
+        self.send(range(160), end=True)
+        ranks = [self.batches(job) for job in
+                 [self.rank(node, rank, 2) for rank, node in enumerate(nodes)]]
+        self.check([one for both in zip(*ranks) for one in both], 160)
+
+    def test_a_feed_that_pauses_is_filled_up_at_an_agent(self):
+        node = self.agent("a")
+        self.send(range(16))
+        job = self.rank(node, wait=0.05, fill="rehearse")
+        lines = [json.loads(job.stdout.readline()) for _ in range(4)]
+        self.assertEqual([rehearsed for _, _, rehearsed in lines], [0, 0, 8, 8])
+        self.send(range(16, 24), end=True)
+        self.check(lines + self.batches(job), 24)
+
+
+class Ending(LiveCluster):
+    def test_the_node_with_the_log_is_killed_and_comes_back(self):
+        node = self.agent("a")
+        self.send(range(400))
+        job = self.rank(node)
+        first = [json.loads(job.stdout.readline()) for _ in range(3)]
+        self.coordinator.end()
+        time.sleep(0.3)
+        self.coordinator.start()
+        self.send(range(400, 500), end=True)
+        self.check(first + self.batches(job), 500)
+
+    def test_an_agent_is_killed_and_its_job_goes_on(self):
+        node = self.agent("a")
+        self.send(range(300))
+        job = self.rank(node)
+        first = [json.loads(job.stdout.readline()) for _ in range(3)]
+        node.end()
+        node.start()
+        self.send(range(300, 350), end=True)
+        self.check(first + self.batches(job), 350)
+
+
+if __name__ == "__main__":
+    unittest.main()
