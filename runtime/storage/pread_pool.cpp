@@ -154,7 +154,7 @@ class PreadPool final : public Reader {
   int read(Progress& progress) {
     const ReadPiece& piece = progress.piece();
     if (piece.fd >= 0) return move_all(piece.fd, progress);
-    bool direct = options_.direct && !BF_FAILPOINT("storage.direct.refused");
+    bool direct = options_.direct && !piece.cached && !BF_FAILPOINT("storage.direct.refused");
     const OpenedFile opened =
         piece.whole_file ? open_file(piece, direct) : files_.get(piece, direct);
     if (opened.file == nullptr) return opened.error;

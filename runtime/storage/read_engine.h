@@ -45,6 +45,7 @@ struct ReadPiece {
   const ReadGuard* guard = nullptr;  // if there is one, no link is followed
   std::uint64_t file = 0;   // a number that no other file of any root has; large files stay open
   bool whole_file = false;  // for small files, which are opened, read and closed at once
+  bool cached = false;      // through the page cache, which has what was written lately
   std::uint64_t offset = 0;
   Bytes bytes = 0;
   bool is_last = false;  // `to` has room for one more byte; the result counts it if the file has it

@@ -161,7 +161,7 @@ void UringReader::start_waiting() {
 void UringReader::start_read(unsigned index) {
   ReadInFlight& read = reads_[index];
   const ReadPiece& piece = read.progress.piece();
-  read.direct = options_.direct && !buffered_roots_.contains(piece.root) &&
+  read.direct = options_.direct && !piece.cached && !buffered_roots_.contains(piece.root) &&
                 !BF_FAILPOINT("storage.direct.refused");
   if (piece.fd >= 0) return prepare_read(index);
   if (!piece.whole_file) {

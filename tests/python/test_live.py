@@ -73,6 +73,18 @@ class Arriving(Fed):
             had += self.numbers(batch)
         self.assertEqual(had, list(range(103)))
 
+    def test_records_that_came_lately_are_not_read_from_the_drive(self):
+        def read_bytes():
+            lines = Path(f"/proc/{self.daemon.process.pid}/io").read_text().splitlines()
+            return int(dict(line.split(": ") for line in lines)["read_bytes"])
+
+        self.send(range(8000), end=True)  # 1 MB, which is durable
+        before = read_bytes()
+        for _ in range(2):
+            had = [n for batch in self.loader(batch_size=100) for n in self.numbers(batch)]
+            self.assertEqual(had, list(range(8000)))
+        self.assertLess(read_bytes() - before, 8000 * 8 * WIDTH // 10)
+
     def test_a_live_loader_has_no_length(self):
         with self.assertRaises(TypeError):
             len(self.loader())

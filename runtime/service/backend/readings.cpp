@@ -316,6 +316,7 @@ storage::ReadPiece Readings::source_piece(std::uint32_t index, std::size_t row) 
   piece.guard = dataset.read_guard();
   piece.path = dataset.index->path(extent.file).data();
   piece.file = std::uint64_t{dataset.id.value} << 32 | extent.file;
+  piece.cached = dataset.is_feed;
   piece.whole_file = dataset.index->kind() == sources::RecordKind::whole;
   piece.offset = extent.offset;
   piece.bytes = extent.bytes;
