@@ -29,6 +29,7 @@ struct FeedCommandOptions {
   std::string record_bytes = "1mib";
   std::string keep = "1gib";
   std::string late_after;
+  std::string kafka;
   std::string producer;
   std::string sent_schema;
   std::string from;
@@ -57,6 +58,7 @@ int create(FeedCommandOptions& options) {
     options.settings.late_after = *late;
   }
   try {
+    if (!options.kafka.empty()) feeds::set_kafka(options.settings, options.kafka);
     feeds::create_feed(options.folder, options.settings);
   } catch (const feeds::FeedError& error) {
     throw ConfigError(error.what());
@@ -193,6 +195,8 @@ void add_feed_command(CLI::App& app, Action& action) {
   made->add_option("--keep", options->keep, "How much the log may keep; default: 1gib");
   made->add_option("--late-after", options->late_after,
                    "Leave out records that are so much older than the newest one, such as 10m");
+  made->add_option("--kafka", options->kafka,
+                   "HOST:PORT[,HOST:PORT...]/TOPIC: its records come into the feed, too");
   made->callback([&action, options] { action = [options] { return create(*options); }; });
 
   CLI::App* sent = command->add_subcommand("send", "Send what comes on standard input");

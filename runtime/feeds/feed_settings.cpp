@@ -76,6 +76,19 @@ void complete(FeedSettings& settings) {
   }
 }
 
+void set_kafka(FeedSettings& settings, std::string_view text) {
+  const std::size_t slash = text.rfind('/');
+  settings.kafka_brokers = text.substr(0, slash);
+  settings.kafka_topic = slash == text.npos ? "" : text.substr(slash + 1);
+  constexpr std::string_view kOfTopics =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  const bool is_topic = !settings.kafka_topic.empty() && settings.kafka_topic.size() <= 249 &&
+                        settings.kafka_topic.find_first_not_of(kOfTopics) == std::string::npos;
+  if (settings.kafka_brokers.empty() || !is_topic)
+    throw FeedError(
+        fmt::format("'{}' is no topic of Kafka; write HOST:PORT[,HOST:PORT...]/TOPIC", text));
+}
+
 std::string to_json(const FeedSettings& settings) {
   nlohmann::ordered_json json;
   json["v"] = 1;
@@ -86,6 +99,8 @@ std::string to_json(const FeedSettings& settings) {
   json["keep_bytes"] = settings.keep_bytes;
   json["segment_bytes"] = settings.segment_bytes;
   json["late_after_ns"] = settings.late_after.count();
+  if (!settings.kafka_topic.empty())
+    json["kafka"] = settings.kafka_brokers + "/" + settings.kafka_topic;
   return json.dump(2) + "\n";
 }
 
@@ -105,6 +120,7 @@ FeedSettings settings_from_json(std::string_view text, std::string_view name) {
     settings.keep_bytes = json.at("keep_bytes").get<Bytes>();
     settings.segment_bytes = json.at("segment_bytes").get<Bytes>();
     settings.late_after = Duration(json.at("late_after_ns").get<std::int64_t>());
+    if (json.contains("kafka")) set_kafka(settings, json.at("kafka").get<std::string>());
   } catch (const nlohmann::json::exception& error) {
     throw FeedError(fmt::format("{}: {}", name, error.what()));
   }

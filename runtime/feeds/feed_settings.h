@@ -31,6 +31,8 @@ struct FeedSettings {
   Bytes segment_bytes = 0;  // of a file of the log; 0: an eighth of what is kept
   // A record that is so much older than the newest one is late: it is counted and left out.
   Duration late_after{0};  // 0: none is
+  // The topic of Kafka whose records it takes, beside those of other producers; empty: none.
+  std::string kafka_brokers, kafka_topic;  // HOST:PORT[,HOST:PORT...]
   friend bool operator==(const FeedSettings&, const FeedSettings&) = default;
 };
 
@@ -39,6 +41,8 @@ struct FeedSettings {
 batch::BatchSpec fields_of(const FeedSettings& settings);
 // Completes what follows from the rest. Throws FeedError where it does not fit together.
 void complete(FeedSettings& settings);
+// `BROKERS/TOPIC`. Throws FeedError.
+void set_kafka(FeedSettings& settings, std::string_view text);
 std::string to_json(const FeedSettings& settings);
 // Throws FeedError, which calls the settings `name`.
 FeedSettings settings_from_json(std::string_view text, std::string_view name);

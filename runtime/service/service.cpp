@@ -72,7 +72,7 @@ JoiningHost Service::Parts::joining_host(const Post& post) {
       .scratch = scratch_limits(config),
       .dataset_added =
           [this, post](const ServedDataset& one) {
-            jobs.feeds().added(one, post);
+            jobs.feeds().added(one, post, [this](const LogLine& line) { log.say(line); });
 #ifdef BATCHFLOW_REMOTE
             report_kept(one.id);
             if (Cluster* const agents = cluster.agents()) agents->added(one);

@@ -8,7 +8,7 @@
 
 namespace batchflow::service {
 
-void Feeds::added(const ServedDataset& dataset, const Post& post) {
+void Feeds::added(const ServedDataset& dataset, const Post& post, const Say& say) {
   const auto* const index = dynamic_cast<const feeds::FeedIndex*>(dataset.index.get());
   if (!index || servers_.contains(dataset.id.value)) return;
   Served served;
@@ -17,8 +17,30 @@ void Feeds::added(const ServedDataset& dataset, const Post& post) {
   const DatasetId id = dataset.id;
   served.server = std::make_unique<feeds::FeedServer>(
       served.log, [this, id, post](const feeds::FeedState&) { post([this, id] { report(id); }); });
-  servers_[id.value] = std::move(served);
+  {
+    const std::lock_guard lock(folders_mutex_);
+    folders_[dataset.name] = served.log->folder();
+  }
+  Served& kept = servers_[id.value] = std::move(served);
+  if (!kept.log->settings().kafka_topic.empty())
+    kept.kafka = std::make_unique<feeds::KafkaSource>(
+        kept.log->folder(), kept.log->settings(),
+        [this, id, post, say](const std::string& problem) {
+          post([this, id, problem, say] { kafka_changed(id, problem, say); });
+        });
   report(id);
+}
+
+void Feeds::kafka_changed(DatasetId dataset, const std::string& problem, const Say& say) {
+  const auto found = servers_.find(dataset.value);
+  if (found == servers_.end()) return;
+  Served& served = found->second;
+  if (problem.empty() && served.kafka_problem.empty()) return;
+  served.kafka_problem = problem;
+  const std::string& topic = served.log->settings().kafka_topic;
+  say({fmt::format("feed {}: topic '{}': {}", served.log->folder(), topic,
+                   problem.empty() ? "its records come again" : problem),
+       problem.empty() ? LogLevel::info : LogLevel::warning});
 }
 
 void Feeds::report(DatasetId dataset) {
@@ -66,7 +88,9 @@ bool Feeds::has_producers() const {
 std::optional<feeds::FeedStatus> Feeds::status(DatasetId dataset) const {
   const auto found = servers_.find(dataset.value);
   if (found == servers_.end()) return std::nullopt;
-  return found->second.server->status();
+  feeds::FeedStatus status = found->second.server->status();
+  if (status.problem.empty()) status.problem = found->second.kafka_problem;
+  return status;
 }
 
 }  // namespace batchflow::service

@@ -14,6 +14,7 @@
 
 #include "core/engine/event.h"
 #include "runtime/feeds/feed_server.h"
+#include "runtime/feeds/kafka_source.h"
 #include "runtime/service/datasets/datasets.h"
 #include "runtime/service/inbox.h"
 #include "runtime/service/post.h"
@@ -25,7 +26,7 @@ class Feeds {
   explicit Feeds(Inbox& inbox) : inbox_(inbox) {}
 
   // Begins to take records, if the dataset is a feed. Throws feeds::FeedError.
-  void added(const ServedDataset& dataset, const Post& post);
+  void added(const ServedDataset& dataset, const Post& post, const Say& say);
   void paced(const engine::SourcePaced& command);
   // All end: nothing is taken any more.
   void end() { servers_.clear(); }
@@ -45,8 +46,11 @@ class Feeds {
   struct Served {
     std::shared_ptr<feeds::FeedLog> log;
     std::unique_ptr<feeds::FeedServer> server;
+    std::string kafka_problem;                  // what holds its topic up; empty: nothing
+    std::unique_ptr<feeds::KafkaSource> kafka;  // null: it has no topic
   };
   void report(DatasetId dataset);
+  void kafka_changed(DatasetId dataset, const std::string& problem, const Say& say);
 
   Inbox& inbox_;
   std::map<std::uint32_t, Served> servers_;  // by dataset

@@ -1,0 +1,32 @@
+// Sends the records of a topic of Kafka to a feed.
+//
+// To the feed, each partition is a producer, whose sequences are the offsets and one more. So the
+// feed's own log says where to go on, and a record comes once; Kafka keeps no offsets for it. What
+// is not acknowledged stays in Kafka alone. A feed that has no room is waited for.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "runtime/feeds/feed_settings.h"
+
+namespace batchflow::feeds {
+
+class KafkaSource {
+ public:
+  // Called by the source's thread, once for each change: what holds it up now; empty: nothing.
+  using Changed = std::function<void(const std::string& problem)>;
+
+  // REQUIRES: the feed in the folder is served, and its settings name a topic
+  KafkaSource(std::string folder, FeedSettings settings, Changed changed);
+  ~KafkaSource();
+  KafkaSource(const KafkaSource&) = delete;
+  KafkaSource& operator=(const KafkaSource&) = delete;
+
+ private:
+  class Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace batchflow::feeds
