@@ -80,9 +80,8 @@ void Commits::show(Job& job, const EpochRun& run, order::IndexRange indices) {
 void Commits::commit(Job& job) {
   std::uint64_t all = UINT64_MAX;
   for (const RankState& rank : job.ranks) all = std::min(all, rank.consumed_steps);
-  if (job.order == Order::listed || job.asked) {
+  if (job.order == Order::listed) {
     job.committed_step = all;
-    if (job.asked) grants_.forget_committed(job);
     return;
   }
   while (job.committed_step < all && !job.to_refuse) {

@@ -88,10 +88,8 @@ struct JobJoined {
   std::string_view buffer_policy;
   // live: how long a step waits for records before those that the job has had fill it
   Duration fills_after{};
-  std::uint64_t fills_from = 0;  // live: of the last so many records that it has had
-  bool fills_cut = false;        // live: fills only stand for what is missing, a rank has a record
-  // mixed, of weights that may change: by this policy, as the job's losses say; empty: by none
-  std::string_view weights_policy;
+  std::uint64_t fills_from = 0;   // live: of the last so many records that it has had
+  bool fills_cut = false;         // live: fills only stand for what is missing, a rank has a record
   Digest pipeline_hash = 0;       // what the job has trained with so far; 0: anything
   std::span<const NodeId> ranks;  // the node of each
   // Where to start; null: at the beginning. A mixture has one always.
@@ -119,7 +117,7 @@ struct BatchWanted {  // the rank has room for `credits` more batches
 };
 // A listed order: these samples, in this order, as one batch. `next_uses` is empty, or has for each
 // sample the index of the later request of the same share that wants it next (kNeverUsed,
-// kUnknownUse). Of a job that asks: its next steps, at most as many as it has credits.
+// kUnknownUse).
 struct SamplesWanted {
   JobId job;
   Rank rank;
@@ -281,13 +279,6 @@ struct MixtureChanged {
   std::span<const std::uint64_t> parts;
 };
 
-// What a rank's network loses on the sources of the job's mixture, one number for each; no number:
-// it says nothing of that source. For the policy of the job's weights.
-struct LossesReported {
-  JobId job;
-  std::span<const float> losses;
-};
-
 // A source that grows has the records [first, end): those before are gone, and no others will come
 // between. Records stay in its log as long as that has room.
 struct SourceGrew {
@@ -307,7 +298,7 @@ using Event = std::variant<CatalogueKnown, PipelineKnown, JobJoined, JobLeft, Ra
                            NodeJoined, NodeQuiesced, NodeLost, WorkerJoined, WorkerQuiesced,
                            WorkerLost, CapacityChanged, DecodedMeasured, DatasetKept, PolicyChanged,
                            ConfigurationChanged, TimerFired, SamplesKept, MixtureChanged,
-                           SamplesDescribed, BufferPromised, SourceGrew, LossesReported>;
+                           SamplesDescribed, BufferPromised, SourceGrew>;
 
 // ---------------------------------------------------------------------------------- commands ----
 

@@ -19,12 +19,9 @@ enum class PolicyKind : std::uint8_t {
   selection,
   dispatch,
   scaling,
-  // Not in PolicyTexts: each buffer has the one that its first job asked for, and each mixture the
-  // one that its job asked for.
-  rehearsal,
-  mixture
+  rehearsal  // each buffer has the one that its first job asked for: it is in no PolicyTexts
 };
-inline constexpr std::size_t kPolicyKinds = 7;
+inline constexpr std::size_t kPolicyKinds = 6;
 std::string_view policy_kind_name(PolicyKind kind);
 std::string policy_kinds();  // their names, for people: `allocation, eviction, ...`
 PolicyKind policy_kind(std::string_view name);  // throws ConfigError naming the nearest kind

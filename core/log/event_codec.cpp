@@ -14,7 +14,6 @@
 #include "core/base/random.h"
 #include "core/engine/event_fields.h"
 #include "core/log/field_codec.h"
-#include "core/order/position_json.h"
 
 namespace batchflow::log {
 

@@ -1,6 +1,4 @@
-// One flat object. Its fields may stand in any order.
-#include "core/order/position_json.h"
-
+// The JSON form of a position: one flat object. Its fields may stand in any order.
 #include <fmt/format.h>
 
 #include <array>
@@ -10,6 +8,7 @@
 #include "core/base/byte_codec.h"
 #include "core/base/names.h"
 #include "core/order/index_set.h"
+#include "core/order/position.h"
 #include "core/order/position_forms.h"
 
 namespace batchflow::order {

@@ -98,14 +98,6 @@ std::unique_ptr<Pipeline> PipelineCompiler::run() {
   if (!out_->part_.empty()) add_text("field " + out_->part_);
   if (section_.has("views")) name_views();
   if (section_.has("fields")) add_fields();
-  until_random_ = section_.has("form");
-  const bool cannot_cut = section_.has("views") || section_.has("fields");
-  if (until_random_ && cannot_cut)
-    section_.refuse("form", "samples with fields or views have no decoded form of their own",
-                    "ask for the prepared form");
-  if (until_random_ && section_.text("form", "") != "decoded")
-    section_.refuse("form", "a pipeline is prepared, or cut where the decoded form is",
-                    "write form: decoded, or leave it out");
   section_.sections("steps", [this](config::ConfigSection& step) { add(step); });
   if (!out_->views_.empty())
     add_views();
@@ -137,15 +129,8 @@ void PipelineCompiler::add_text(std::string_view line) {
 
 void PipelineCompiler::add(config::ConfigSection& section) {
   check_count(section, all_steps_);
-  if (is_plugin(section) && until_random_)
-    section.refuse("step", "a step of a user makes no form that others know",
-                   "ask for the prepared form");
   if (is_plugin(section)) return add_plugin(section);
   const PipelineStep step = read_step(section);
-  if (until_random_ && (step.random || is_cut_)) {
-    is_cut_ = true;
-    return;
-  }
   check_count(section, all_steps_ + count_steps(step.kind) - 1);
   add(section, step);
 }

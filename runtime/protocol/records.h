@@ -34,8 +34,7 @@ enum class ServiceRecordKind : std::uint32_t {
   finished = 4,
   mixture = 5,
   ideal = 6,
-  exemplars = 8,
-  absent = 13
+  exemplars = 8
 };
 
 struct SliceRecord {
@@ -119,14 +118,6 @@ struct BufferRecord {
   std::uint32_t reserved = 0;
 };
 
-// There is no sample of the key that the job asked for as its `number`-th. It comes before the
-// answers to what was asked for behind it.
-struct AbsentRecord {
-  ServiceRecordKind kind = ServiceRecordKind::absent;
-  std::uint32_t reserved = 0;
-  std::uint64_t number = 0;  // counts from 0
-};
-
 // ------------------------------------------------------------------------------ from the job ----
 
 enum class JobRecordKind : std::uint32_t {
@@ -138,8 +129,7 @@ enum class JobRecordKind : std::uint32_t {
   exemplars = 6,
   mixture = 7,
   ideal = 8,
-  described = 11,
-  losses = 15
+  described = 11
 };
 
 struct JobRecord {
@@ -194,14 +184,6 @@ struct Described {
   std::vector<float> values;
 };
 
-// What a rank loses on each source of a mixture, of which the weights go by that. It is followed by
-// `count` numbers; what is no number says nothing of its source.
-struct LossesRecord {
-  JobRecordKind kind = JobRecordKind::losses;
-  std::uint32_t count = 0;  // at most kSourcesMost
-};
-static_assert(sizeof(LossesRecord) + order::Mixing::kSourcesMost * sizeof(float) <= kRecordMost);
-
 // ------------------------------------------------------------------------------- both ----
 
 template <class Record>
@@ -222,7 +204,6 @@ struct ServiceMessage {
   EpochEndedRecord epoch_ended;
   order::MixtureChange change;
   IdealRecord ideal;
-  AbsentRecord absent;
   BufferRecord buffer;  // a part of one:
   std::vector<SampleId> exemplars;
   std::vector<std::uint32_t> weights;
@@ -238,7 +219,6 @@ struct JobMessage {
   std::vector<SampleId> exemplars;
   order::MixtureChange change;
   Described described;
-  std::vector<float> losses;
 };
 bool read_job_record(std::span<const std::byte> record, JobMessage& out, std::string& problem);
 
@@ -258,8 +238,6 @@ void write_exemplars(std::span<const SampleId> part, std::uint32_t first, bool m
 
 // REQUIRES: described.samples.size() <= described_in_record(described.features)
 void write_described(const Described& described, std::vector<std::byte>& out);
-// REQUIRES: losses.size() <= order::Mixing::kSourcesMost
-void write_losses(std::span<const float> losses, std::vector<std::byte>& out);
 // The records that bring a buffer, one after the other; the list may have any order.
 std::vector<std::vector<std::byte>> buffer_records(std::span<const SampleId> samples,
                                                    std::span<const std::uint32_t> weights);

@@ -1,5 +1,3 @@
-#include "runtime/sources/pack_writer.h"
-
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -11,6 +9,7 @@
 #include "core/base/check.h"
 #include "core/log/frame_log.h"
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/sources/pack.h"
 
 namespace batchflow::sources {
 namespace {

@@ -17,11 +17,7 @@ enum class Chance : std::uint8_t {
   slow_sample,
   arrival,
   job_steps,  // of all ranks
-  restore,
-  record_made,
-  record_lost,
-  record_lag,
-  record_class
+  restore
 };
 
 template <class... Words>

@@ -7,7 +7,6 @@ namespace batchflow::world {
 
 class JobIds;
 class Kernel;
-class LiveSources;
 class Platform;
 class Reports;
 class Tasks;
@@ -25,7 +24,6 @@ struct Parts {
   Counters& counters;
   Watch& watch;
   JobIds& ids;
-  LiveSources& live;
 };
 
 }  // namespace batchflow::world

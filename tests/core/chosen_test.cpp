@@ -11,8 +11,7 @@
 
 #include "core/base/random.h"
 #include "core/order/index_set.h"
-#include "core/order/position_bytes.h"
-#include "core/order/position_json.h"
+#include "core/order/position.h"
 
 namespace batchflow::test::chosen_test {
 

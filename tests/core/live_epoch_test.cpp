@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "core/base/random.h"
-#include "core/order/position_bytes.h"
-#include "core/order/position_json.h"
+#include "core/order/position.h"
 
 namespace batchflow::test::live_epoch_test {
 

@@ -9,8 +9,7 @@
 
 #include "core/base/random.h"
 #include "core/order/mixed_epoch.h"
-#include "core/order/position_bytes.h"
-#include "core/order/position_json.h"
+#include "core/order/position.h"
 
 namespace batchflow::test::mixing_test {
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "core/order/keys.h"
-#include "core/order/position_json.h"
 #include "tests/driver/driver.h"
 
 namespace batchflow::test {

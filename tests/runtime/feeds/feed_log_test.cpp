@@ -273,9 +273,10 @@ TEST_CASE("what is left out fills no log, and its counts survive") {
   FeedSettings settings;
   settings.keep_bytes = 1 << 20;
   settings.segment_bytes = 1 << 16;
+  settings.record_bytes = 1 << 12;
   const FeedFolder folder(settings);
-  constexpr std::uint64_t kSent =
-      20'000;  // a state of each takes 64 bytes: the log has a twentieth
+  // The state of each takes 64 bytes: the log has room for a twentieth of them.
+  constexpr std::uint64_t kSent = 20'000;
   {
     const auto log = folder.open();
     for (std::uint64_t n = 1; n <= kSent; ++n) {
@@ -322,10 +323,11 @@ TEST_CASE("a file that was to replace another when the machine died is no part o
   CHECK(!std::filesystem::exists(torn));
 }
 
-TEST_CASE("whoever looks at the log waits for no drive while it begins a file") {
+TEST_CASE("a look at the log waits for no drive while it begins a file") {
   FeedSettings settings;
   settings.keep_bytes = 1 << 20;
   settings.segment_bytes = 1 << 16;
+  settings.record_bytes = 1 << 12;
   const FeedFolder folder(settings);
   const auto log = folder.open();
   for (std::uint64_t n = 1; n <= 20; ++n) take(*log, n, std::string(3000, 'y'));

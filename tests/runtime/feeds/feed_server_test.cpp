@@ -92,7 +92,7 @@ class Raw {
       bytes = bytes.subspan(static_cast<std::size_t>(put));
     }
   }
-  void hello(const char* name, const char* schema = "bytes") {
+  void hello(const char* name, const char* schema = "bytes", std::uint64_t instance = 0) {
     std::vector<std::byte> out;
     protocol::put_feed_text(FeedFrame::hello, protocol::encode({name, schema, true, instance}),
                             out);
