@@ -41,7 +41,8 @@ std::optional<Refusal> Membership::objection(const JobJoined& event) const {
   }
   if ((event.order == Order::mixed) != (event.position && event.position->fields().mixing))
     return event.order == Order::mixed ? Refusal::bad_request : Refusal::bad_position;
-  const bool cannot_rehearse = event.order == Order::weighted || event.order == Order::listed;
+  const bool cannot_rehearse =
+      event.order == Order::weighted || event.order == Order::listed || event.order == Order::live;
   const Catalogue& catalogue = *s_.datasets[dataset].catalogue;
   const bool cuts_relaxed = event.order == Order::relaxed && !is_chosen(event);
   if (((event.node_local || event.runs) && !cuts_relaxed) ||

@@ -182,6 +182,20 @@ TEST_CASE("another order of a source that grows is refused, and live of one that
                     [](engine::Refusal one) { return one == engine::Refusal::wrong_order; }));
 }
 
+// Its fills come from what the source has kept, and its position has no buffer.
+TEST_CASE("a job of a source that grows, and that rehearses, is refused") {
+  JobPlan rehearsing = live_job();
+  rehearsing.rehearsed = 2;
+  rehearsing.exemplars = {SampleId(1), SampleId(2)};
+  Hooks hooks;
+  std::vector<engine::Refusal> why;
+  hooks.commanded = [&](const engine::Command& command) {
+    if (const auto* one = std::get_if<engine::Refuse>(&command)) why.push_back(one->why);
+  };
+  Driver(scenario_of({{ms(0), 64}}, {rehearsing}), policies::policy_list(), hooks).run();
+  CHECK(std::count(why.begin(), why.end(), engine::Refusal::wrong_order) >= 1);
+}
+
 TEST_CASE("corrupt records are replaced by others that are there") {
   Scenario scenario = scenario_of({{ms(0), 40}}, {live_job()});
   scenario.datasets[0].corrupt = {SampleId(3), SampleId(21)};

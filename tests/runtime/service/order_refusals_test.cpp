@@ -25,6 +25,7 @@ TEST_CASE("orders that no job can have are refused, and the error says what to w
     request.batch_samples = options.batch_samples;
     request.order = order == BF_STRICT     ? Order::strict
                     : order == BF_WEIGHTED ? Order::weighted
+                    : order == BF_LIVE     ? Order::live
                                            : Order::relaxed;
     request.order_options = {options.draws, options.drawing == BF_MULTINOMIAL,
                              options.node_local != 0, options.runs != 0, options.rehearsed};
@@ -48,6 +49,8 @@ TEST_CASE("orders that no job can have are refused, and the error says what to w
       BF_STRICT, [](Options& o) { o.runs = 1; }, "'runs' is for a relaxed order");
   refused(
       BF_WEIGHTED, [](Options& o) { o.rehearsed = 1; }, "and this one is weighted");
+  refused(
+      BF_LIVE, [](Options& o) { o.rehearsed = 1; }, "and this one is live");
   refused(
       BF_STRICT, [](Options& o) { o.rehearsed = 32; }, "no room for new samples");
   refused(
