@@ -174,6 +174,7 @@ TEST_CASE("a job of which one rank has ended is told so soon, and may begin agai
         plan.name = "pair";
         plan.rank = rank;
         plan.world = 2;
+        plan.credits = 3;  // rank 0 may have so many more than rank 1
         plan.state = state;
         if (rank == 1) plan.batches_most = of_the_other;
         std::string after;
