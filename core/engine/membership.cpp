@@ -7,6 +7,7 @@
 #include "core/engine/books.h"
 #include "core/engine/seed_group.h"
 #include "core/order/lane_sizes.h"
+#include "core/order/rehearsal.h"
 
 namespace batchflow::engine {
 
@@ -41,12 +42,11 @@ std::optional<Refusal> Membership::objection(const JobJoined& event) const {
   }
   if ((event.order == Order::mixed) != (event.position && event.position->fields().mixing))
     return event.order == Order::mixed ? Refusal::bad_request : Refusal::bad_position;
-  const bool cannot_rehearse =
-      event.order == Order::weighted || event.order == Order::listed || event.order == Order::live;
   const Catalogue& catalogue = *s_.datasets[dataset].catalogue;
   const bool cuts_relaxed = event.order == Order::relaxed && !is_chosen(event);
   if (((event.node_local || event.runs) && !cuts_relaxed) ||
-      (event.runs && !catalogue.has_bundles()) || (event.rehearsed > 0 && cannot_rehearse)) {
+      (event.runs && !catalogue.has_bundles()) ||
+      (event.rehearsed > 0 && !order::may_rehearse(event.order))) {
     return Refusal::wrong_order;
   }
   if ((event.order == Order::live) != s_.datasets[dataset].source.has_value())

@@ -7,6 +7,7 @@
 #include "core/base/check.h"
 #include "core/order/permutation.h"
 #include "core/order/position_forms.h"
+#include "core/order/rehearsal.h"
 
 namespace batchflow::order {
 namespace {
@@ -116,7 +117,7 @@ std::string generation_problem(const Position::Fields& fields) {
 }
 
 bool has_rehearsal(Order order) {
-  return order != Order::weighted && order != Order::listed;
+  return may_rehearse(order) || order == Order::live;  // which counts its fills so
 }
 
 bool has_no_lanes(const Position::Fields& fields) {
@@ -471,7 +472,7 @@ void Position::finish_epoch() {
 }
 
 bool Position::rehearse(Digest buffer) {
-  if (buffer != 0 && (!has_rehearsal(fields_.order) || fields_.order == Order::live)) return false;
+  if (buffer != 0 && !may_rehearse(fields_.order)) return false;
   fields_.buffer = buffer;
   return true;
 }

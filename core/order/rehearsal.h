@@ -25,6 +25,13 @@
 namespace batchflow::order {
 
 inline constexpr std::size_t kExemplarsMost = 1 << 16;  // in a buffer
+
+// Whether jobs with this order may rehearse from a buffer. Those of live sources have fills
+// instead.
+constexpr bool may_rehearse(Order order) {
+  return order != Order::weighted && order != Order::listed && order != Order::live;
+}
+
 struct RehearsalPlan {
   StepPlan plain;               // with b - m samples a rank
   std::uint32_t rehearsed = 0;  // m, of each rank's b; 0: nothing is rehearsed

@@ -169,11 +169,15 @@ class FeedServer::Parts {
       while (::read(wake_.get(), &count, sizeof count) > 0) {
       }
       auto at = polled.begin() + 2;
+      std::size_t unfinished = 0;
+      for (const Connection& one : connections_) unfinished += one.in.size();
       for (Connection& one : connections_) {
         const short events = (at++)->revents;
         if ((events & POLLIN) != 0 && one.socket) {
+          unfinished -= one.in.size();
           read(one);
-          bound_unfinished();
+          unfinished += one.in.size();
+          bound_unfinished(unfinished);
         }
         if ((events & (POLLERR | POLLHUP)) != 0 && (events & POLLIN) == 0) one.socket.reset();
       }
@@ -234,11 +238,9 @@ class FeedServer::Parts {
 
   // Where unfinished records take too much together, the one that has stood for longest gives way:
   // its producer sends it again.
-  void bound_unfinished() {
+  void bound_unfinished(std::size_t& all) {
     const std::size_t most =
         std::max(kUnfinishedMost, 2 * static_cast<std::size_t>(log_->settings().record_bytes));
-    std::size_t all = 0;
-    for (const Connection& one : connections_) all += one.in.size();
     while (all > most) {
       Connection* oldest = nullptr;
       for (Connection& one : connections_)

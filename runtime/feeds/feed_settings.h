@@ -31,7 +31,7 @@ struct FeedSettings {
   Bytes segment_bytes = 0;  // of a file of the log; 0: an eighth of what is kept
   // A record that is so much older than the newest one is late: it is counted and left out.
   Duration late_after{0};  // 0: none is
-  // The topic of Kafka whose records it takes, beside those of other producers; empty: none.
+  // It takes the records of this topic of Kafka, beside those of other producers; empty: none.
   std::string kafka_brokers, kafka_topic;  // HOST:PORT[,HOST:PORT...]
   friend bool operator==(const FeedSettings&, const FeedSettings&) = default;
 };

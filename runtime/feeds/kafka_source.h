@@ -1,8 +1,8 @@
 // Sends the records of a topic of Kafka to a feed.
 //
-// To the feed, each partition is a producer, whose sequences are the offsets and one more. So the
+// To the feed, each partition is a producer. A record's sequence is its offset and one more. So the
 // feed's own log says where to go on, and a record comes once; Kafka keeps no offsets for it. What
-// is not acknowledged stays in Kafka alone. A feed that has no room is waited for.
+// is not acknowledged stays in Kafka alone. Where the feed has no room, the source waits.
 #pragma once
 
 #include <functional>

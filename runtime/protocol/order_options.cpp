@@ -59,7 +59,7 @@ std::string rehearsal_problem(Order order, std::uint32_t batch_samples, const Or
     return fmt::format("the name or the policy of the buffer has more than {} bytes",
                        kBufferTextMost);
   if (options.rehearsed == 0) return {};
-  if (order == Order::weighted || order == Order::listed || order == Order::live)
+  if (!order::may_rehearse(order))
     return fmt::format(
         "'rehearsed' is for a strict, sequential, relaxed or mixed order, and this one is {}; ask "
         "for one of those, or leave it out",

@@ -130,6 +130,16 @@ Digest Readings::prefix_of(const engine::Read& command) const {
   return context_.datasets.pipeline(command.lineage.pipeline).pipeline->info().prefix_hash;
 }
 
+void Readings::take(Reading& reading, const std::optional<FetchedItems>& items) {
+  reading.left = 0;
+  reading.take(items);
+  for (const StagedSample& sample : reading.samples) {
+    if (!sample.fetched) continue;
+    ++counters_.fetched;
+    counters_.fetched_bytes += sample.bytes;
+  }
+}
+
 // From the memory of another node. What that has no more comes with no bytes: preparation finds it
 // broken, and then the engine has it read from the store.
 void Readings::fetch(std::uint32_t index, const engine::Read& command) {
@@ -145,13 +155,7 @@ void Readings::fetch(std::uint32_t index, const engine::Read& command) {
   for (const StagedSample& one : reading.samples) wanted.samples.push_back(one.sample);
   const auto done = [this, index](const std::optional<FetchedItems>& items) {
     Reading& one = readings_[index];
-    one.left = 0;
-    one.take(items);
-    for (const StagedSample& sample : one.samples) {
-      if (!sample.fetched) continue;
-      ++counters_.fetched;
-      counters_.fetched_bytes += sample.bytes;
-    }
+    take(one, items);
     if (one.to_spill) move_to_pages(one);
     finish(index);
   };
@@ -177,13 +181,7 @@ void Readings::fetch_records(std::uint32_t index) {
       unanswered_.push_back(index);
       return;
     }
-    one.left = 0;
-    one.take(items);
-    for (const StagedSample& sample : one.samples) {
-      if (!sample.fetched) continue;
-      ++counters_.fetched;
-      counters_.fetched_bytes += sample.bytes;
-    }
+    take(one, items);
     finish(index);
   };
   const NodeId from = context_.datasets.dataset(reading.dataset).log_at;

@@ -62,6 +62,7 @@ class Readings {
   Digest prefix_of(const engine::Read& command) const;
   void fetch(std::uint32_t index, const engine::Read& command);
   void fetch_records(std::uint32_t index);
+  void take(Reading& reading, const std::optional<FetchedItems>& items);
   void move_to_pages(Reading& reading);
   bool keep_elsewhere(std::uint32_t index);
   std::uint32_t free_reading();

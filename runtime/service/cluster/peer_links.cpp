@@ -112,46 +112,28 @@ std::optional<FetchedItems> fetch_items(TcpChannel& channel, std::chrono::millis
                                         memory::BufferPool& buffers, const WantedItems& wanted) {
   std::vector<std::byte> bytes;
   ByteWriter out(bytes);
-  out.u8(static_cast<std::uint8_t>(Ask::items));
+  out.u8(static_cast<std::uint8_t>(wanted.records ? Ask::records : Ask::items));
   out.count(wanted.dataset.value);
-  out.u64(wanted.prefix);
-  out.u8(wanted.bundle_shift);
-  put_samples(wanted.samples, out);
-  if (!write_head(channel, bytes) || !read_answer(channel, silence, bytes)) return std::nullopt;
-  ByteReader in(std::span<const std::byte>(bytes).subspan(1));
-  FetchedItems fetched;
-  std::uint64_t sum = 0;
-  if (!take_sizes(in, wanted.samples.size(), fetched.sizes, sum) || !in.at_end() ||
-      !read_payload(channel, buffers, fetched.payload))
-    return std::nullopt;
-  if (fetched.payload.bytes != sum) {
-    channel.shut("it sends other sizes than it says");
-    return std::nullopt;
+  if (!wanted.records) {
+    out.u64(wanted.prefix);
+    out.u8(wanted.bundle_shift);
   }
-  return fetched;
-}
-
-// Records out of the log of a feed.
-std::optional<FetchedItems> fetch_records(TcpChannel& channel, std::chrono::milliseconds silence,
-                                          memory::BufferPool& buffers, const WantedItems& wanted) {
-  std::vector<std::byte> bytes;
-  ByteWriter out(bytes);
-  out.u8(static_cast<std::uint8_t>(Ask::records));
-  out.count(wanted.dataset.value);
   put_samples(wanted.samples, out);
   if (!write_head(channel, bytes) || !read_answer(channel, silence, bytes)) return std::nullopt;
   ByteReader in(std::span<const std::byte>(bytes).subspan(1));
   FetchedItems fetched;
   std::uint64_t sum = 0;
   if (!take_sizes(in, wanted.samples.size(), fetched.sizes, sum)) return std::nullopt;
-  for (std::size_t i = 0; i < wanted.samples.size() && in.ok(); ++i)
+  for (std::size_t i = 0; wanted.records && i < wanted.samples.size() && in.ok(); ++i)
     fetched.classes.push_back(
         static_cast<std::int32_t>(static_cast<std::int64_t>(in.count(kClassesMost)) - 1));
   if (!in.ok() || !in.at_end() || !read_payload(channel, buffers, fetched.payload))
     return std::nullopt;
-  if (fetched.payload.bytes == sum) return fetched;
-  channel.shut("it sends other sizes than it says");
-  return std::nullopt;
+  if (fetched.payload.bytes != sum) {
+    channel.shut("it sends other sizes than it says");
+    return std::nullopt;
+  }
+  return fetched;
 }
 
 void keep_items(TcpChannel& channel, std::chrono::milliseconds silence, const KeptItems& items) {
@@ -312,11 +294,7 @@ void PeerLinks::fetch(NodeId from, WantedItems wanted,
                       std::function<void(std::optional<FetchedItems>)> done) {
   ask(from, [this, wanted = std::move(wanted), done = std::move(done)](TcpChannel* channel) {
     auto fetched = std::make_shared<std::optional<FetchedItems>>();
-    if (channel && wanted.records) {
-      *fetched = fetch_records(*channel, silence_, buffers_, wanted);
-    } else if (channel) {
-      *fetched = fetch_items(*channel, silence_, buffers_, wanted);
-    }
+    if (channel) *fetched = fetch_items(*channel, silence_, buffers_, wanted);
     const Bytes bytes = *fetched ? (*fetched)->payload.bytes : 0;
     post_([done, fetched] { done(std::move(*fetched)); });
     return bytes;

@@ -17,8 +17,8 @@ namespace batchflow::service {
 bool shows(const protocol::Descriptor& one);
 // Whether the user is the service's own user, or root.
 bool is_trusted(const Peer& connection);
-// A user who has opened the dataset's folder, or its only file, may read the dataset. Of a user on
-// another node, the permissions of a feed's folder are looked at here.
+// A user who has opened the dataset's folder, or its only file, may read the dataset. A user on
+// another node cannot show a feed's folder: its permissions say then whether the user may.
 bool may_read(Peer& connection, const ServedDataset& dataset,
               const std::vector<protocol::Descriptor>& descriptors);
 // What the client shows of this path; from here on that is the dataset. Null: it shows nothing.

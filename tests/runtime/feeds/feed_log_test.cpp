@@ -44,17 +44,6 @@ void commit(FeedLog& log) {
   REQUIRE(log.sync() == "");
 }
 
-std::string read(const FeedLog& log, std::uint64_t record) {
-  const auto place = log.find(record);
-  REQUIRE(place);
-  std::ifstream file(log.folder() + "/" + std::string(log.file_name(place->file)),
-                     std::ios::binary);
-  file.seekg(static_cast<std::streamoff>(place->offset));
-  std::string text(place->bytes, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  return text;
-}
-
 // The last file of the log.
 std::string last_file(const std::string& folder) {
   std::string last;
@@ -80,13 +69,13 @@ TEST_CASE("records are found after they are durable, and after the log was opene
     REQUIRE(log->sync() == "");
     CHECK(log->end_record() == 100);
     CHECK(log->durable_sequence(1) == 100);
-    CHECK(read(*log, 42) == content(42));
+    CHECK(record_text(*log, 42) == content(42));
   }
   const auto log = folder.open();
   CHECK(log->end_record() == 100);
   CHECK(log->durable_sequence(1) == 100);
   CHECK(log->counts().taken == 100);
-  for (std::uint64_t n = 0; n < 100; ++n) CHECK(read(*log, n) == content(n));
+  for (std::uint64_t n = 0; n < 100; ++n) CHECK(record_text(*log, n) == content(n));
   CHECK(log->find(99)->label == 100 % 7);
   CHECK(!log->find(100));
 }
@@ -180,11 +169,11 @@ TEST_CASE("a torn end is cut at each of its bytes, and what was acknowledged sta
     const auto log = folder.open();
     CHECK(log->end_record() == 3);
     CHECK(log->cut() == size - whole);
-    CHECK(read(*log, 2) == content(2));
+    CHECK(record_text(*log, 2) == content(2));
     // The producer sends it again.
     CHECK(take(*log, 4, content(3)) == Taken::taken);
     commit(*log);
-    CHECK(read(*log, 3) == content(3));
+    CHECK(record_text(*log, 3) == content(3));
   }
 }
 
@@ -207,11 +196,7 @@ TEST_CASE("a damaged record ends what is recovered of the last file") {
 
 TEST_CASE(
     "files roll over, begin with what is known of producers, and go when nothing needs them") {
-  FeedSettings settings;
-  settings.segment_bytes = 1 << 16;
-  settings.record_bytes = 10'000;
-  settings.keep_bytes = 1 << 20;
-  const FeedFolder folder(settings);
+  const FeedFolder folder(small_files());
   const std::string large(3000, 'y');
   {
     const auto log = folder.open();
@@ -225,7 +210,7 @@ TEST_CASE(
     CHECK(log->first() > 20);
     CHECK(log->first() <= 50);
     CHECK(!log->find(0));
-    CHECK(read(*log, 60) == large);
+    CHECK(record_text(*log, 60) == large);
   }
   const auto log = folder.open();
   CHECK(log->end_record() == 101);
@@ -235,11 +220,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a file that is missing in the middle is said, and not passed over") {
-  FeedSettings settings;
-  settings.segment_bytes = 1 << 16;
-  settings.record_bytes = 10'000;
-  settings.keep_bytes = 1 << 20;
-  const FeedFolder folder(settings);
+  const FeedFolder folder(small_files());
   std::string middle;
   {
     const auto log = folder.open();
@@ -265,16 +246,12 @@ TEST_CASE("nothing is acknowledged where the drive is full, and all goes on when
   CHECK(log->durable_sequence(1) == 1);
   commit(*log);
   CHECK(log->durable_sequence(1) == 2);
-  CHECK(read(*log, 1) == "two");
+  CHECK(record_text(*log, 1) == "two");
   failpoint::configure_failpoints("");
 }
 
 TEST_CASE("what is left out fills no log, and its counts survive") {
-  FeedSettings settings;
-  settings.keep_bytes = 1 << 20;
-  settings.segment_bytes = 1 << 16;
-  settings.record_bytes = 1 << 12;
-  const FeedFolder folder(settings);
+  const FeedFolder folder(small_files(1 << 12));
   // The state of each takes 64 bytes: the log has room for a twentieth of them.
   constexpr std::uint64_t kSent = 20'000;
   {
@@ -306,7 +283,7 @@ TEST_CASE("what is left out fills no log, and its counts survive") {
   const auto log = folder.open();
   CHECK(log->has_ended());
   CHECK(log->counts().malformed == kSent + 5000);
-  CHECK(read(*log, 0) == "one");
+  CHECK(record_text(*log, 0) == "one");
 }
 
 TEST_CASE("a file that was to replace another when the machine died is no part of the log") {
@@ -324,11 +301,7 @@ TEST_CASE("a file that was to replace another when the machine died is no part o
 }
 
 TEST_CASE("a look at the log waits for no drive while it begins a file") {
-  FeedSettings settings;
-  settings.keep_bytes = 1 << 20;
-  settings.segment_bytes = 1 << 16;
-  settings.record_bytes = 1 << 12;
-  const FeedFolder folder(settings);
+  const FeedFolder folder(small_files(1 << 12));
   const auto log = folder.open();
   for (std::uint64_t n = 1; n <= 20; ++n) take(*log, n, std::string(3000, 'y'));
   commit(*log);
@@ -346,7 +319,7 @@ TEST_CASE("a look at the log waits for no drive while it begins a file") {
   };
   while (!has_reached()) std::this_thread::yield();
   CHECK(log->end_record() == 20);
-  CHECK(read(*log, 3) == std::string(3000, 'y'));
+  CHECK(record_text(*log, 3) == std::string(3000, 'y'));
   CHECK(log->kept() > 0);
   CHECK(!is_written);
   writer.join();
@@ -475,11 +448,7 @@ TEST_CASE("whatever is torn where, each acknowledged record is there once, in it
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     CAPTURE(seed);
     Random random(hash(5, seed));
-    FeedSettings settings;
-    settings.segment_bytes = 1 << 16;
-    settings.record_bytes = 10'000;
-    settings.keep_bytes = 1 << 20;
-    const FeedFolder folder(settings);
+    const FeedFolder folder(small_files());
     std::vector<std::string> expected;  // that are acknowledged
     std::uint64_t sent = 0;
     std::vector<std::string> all;
@@ -487,7 +456,7 @@ TEST_CASE("whatever is torn where, each acknowledged record is there once, in it
       const auto log = folder.open();
       // What was written, and not made durable, may be there, too.
       REQUIRE(log->end_record() >= expected.size());
-      for (std::uint64_t n = 0; n < log->end_record(); ++n) REQUIRE(read(*log, n) == all[n]);
+      for (std::uint64_t n = 0; n < log->end_record(); ++n) REQUIRE(record_text(*log, n) == all[n]);
       sent = log->durable_sequence(1);
       REQUIRE(sent == log->end_record());
       all.resize(sent);

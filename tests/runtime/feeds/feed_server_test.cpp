@@ -7,7 +7,6 @@
 #include <sys/un.h>
 
 #include <atomic>
-#include <fstream>
 #include <thread>
 
 #include "runtime/client/c_interface.h"
@@ -33,16 +32,7 @@ struct Served {
     server.reset();
     log.reset();
   }
-  std::string read(std::uint64_t record) const {
-    const auto place = log->find(record);
-    REQUIRE(place);
-    std::ifstream file(log->folder() + "/" + std::string(log->file_name(place->file)),
-                       std::ios::binary);
-    file.seekg(static_cast<std::streamoff>(place->offset));
-    std::string text(place->bytes, '\0');
-    file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    return text;
-  }
+  std::string read(std::uint64_t record) const { return record_text(*log, record); }
 
   std::atomic<std::uint64_t> changes{0};
   FeedFolder folder;
@@ -120,15 +110,6 @@ class Raw {
  private:
   protocol::Descriptor socket_;
 };
-
-template <class Holds>
-bool comes(Holds holds) {
-  for (int i = 0; i < 2000; ++i) {
-    if (holds()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return false;
-}
 
 }  // namespace
 

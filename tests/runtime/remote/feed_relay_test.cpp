@@ -78,16 +78,7 @@ struct Served {
     return fmt::format("{}://127.0.0.1:{}/{}", options.certificate.empty() ? "tcp" : "tls",
                        options.port, name);
   }
-  std::string read(std::uint64_t record) const {
-    const auto place = log->find(record);
-    REQUIRE(place);
-    std::ifstream file(log->folder() + "/" + std::string(log->file_name(place->file)),
-                       std::ios::binary);
-    file.seekg(static_cast<std::streamoff>(place->offset));
-    std::string text(place->bytes, '\0');
-    file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    return text;
-  }
+  std::string read(std::uint64_t record) const { return record_text(*log, record); }
   // That the log has the texts of these numbers, once each and in their order.
   void check_has(std::uint64_t records) const {
     REQUIRE(log->end_record() == records);
@@ -168,15 +159,6 @@ class Raw {
  private:
   std::unique_ptr<remote::TcpChannel> channel_;
 };
-
-template <class Holds>
-bool comes(Holds holds) {
-  for (int i = 0; i < 2000; ++i) {
-    if (holds()) return true;
-    std::this_thread::sleep_for(5ms);
-  }
-  return false;
-}
 
 struct Failing {
   explicit Failing(const char* text) { failpoint::configure_failpoints(text); }
