@@ -14,6 +14,7 @@
 #include "core/base/random.h"
 #include "core/engine/event_fields.h"
 #include "core/log/field_codec.h"
+#include "core/order/position_json.h"
 
 namespace batchflow::log {
 

@@ -14,7 +14,7 @@
 #include "core/base/arena.h"
 #include "core/base/byte_codec.h"
 #include "core/engine/event_fields.h"
-#include "core/order/position.h"
+#include "core/order/position_bytes.h"
 
 namespace batchflow::log {
 

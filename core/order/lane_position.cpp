@@ -26,10 +26,14 @@ void LanePosition::begin_epoch(std::uint64_t number, const LaneSizes& its_sizes)
   had = Bitmap(its_sizes.lanes());
 }
 
+const LanePosition::OpenLane* LanePosition::find_open(std::uint32_t lane) const {
+  const auto found =
+      std::find_if(open.begin(), open.end(), [&](const OpenLane& one) { return one.lane == lane; });
+  return found == open.end() ? nullptr : &*found;
+}
+
 LanePosition::OpenLane& LanePosition::open_lane(const BlockName& name) {
-  const auto found = std::find_if(open.begin(), open.end(),
-                                  [&](const OpenLane& lane) { return lane.lane == name.lane; });
-  if (found != open.end()) {
+  if (OpenLane* const found = find_open(name.lane)) {
     BF_CHECK_MSG(found->pass == name.pass, "a lane is had in one pass an epoch");
     return *found;
   }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "core/base/bitmap.h"
@@ -39,6 +40,11 @@ struct LanePosition {
   // Whether its parts agree, and each lane still to be had has a pass left below `passes_most`. A
   // position from outside is checked before it is used.
   bool consistent(std::uint32_t passes_most) const;
+  // The lane's entry in `open`, or null.
+  const OpenLane* find_open(std::uint32_t lane) const;
+  OpenLane* find_open(std::uint32_t lane) {
+    return const_cast<OpenLane*>(std::as_const(*this).find_open(lane));
+  }
 
  private:
   void begin_epoch(std::uint64_t number, const LaneSizes& its_sizes);

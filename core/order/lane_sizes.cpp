@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/order/permutation.h"
+
 namespace batchflow::order {
 
 std::uint32_t block_samples_for(Bytes prepared_bytes_mean, Bytes block_bytes) {
@@ -40,6 +42,12 @@ std::uint32_t lane_blocks_of_runs(const LaneSizes& sizes, std::uint8_t run_shift
   const std::uint64_t least = std::max<std::uint64_t>(1, divide_up(sizes.blocks(), kLanesMost));
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
       std::min({wanted, in_half_kept, sizes.blocks()}), least, lane_blocks_most(sizes.blocks())));
+}
+
+bool is_sane(const LaneSizes& sizes) {
+  return sizes.samples > 0 && sizes.samples <= kSamplesMost && sizes.block_samples > 0 &&
+         sizes.lane_blocks > 0 && sizes.lane_blocks <= lane_blocks_most(sizes.blocks()) &&
+         sizes.blocks() <= std::uint64_t{kLanesMost} * sizes.lane_blocks;
 }
 
 }  // namespace batchflow::order

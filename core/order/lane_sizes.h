@@ -59,6 +59,9 @@ constexpr std::uint64_t lane_blocks_most(std::uint64_t blocks) {
   return std::max<std::uint64_t>(kLaneBlocksMost, (blocks + kLanesMost - 1) / kLanesMost);
 }
 
+// Whether a dataset can be cut like this: the numbers of blocks and lanes do not overflow.
+bool is_sane(const LaneSizes& sizes);
+
 // Blocks smaller than this cost more than a small dataset gains by having more of them.
 inline constexpr std::uint32_t kBlockSamplesLeast = 16;
 

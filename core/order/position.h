@@ -16,9 +16,9 @@
 //
 // Of a mixture it has all that its draws follow from (core/order/mixing.h).
 //
-// It has two forms: compact bytes for the promise log (position_bytes.cpp), and JSON for a
-// framework's checkpoint (position_json.cpp). Both
-// readers take bytes from any source, and accept only a position that a job can really be at.
+// It has two forms: compact bytes for the promise log (position_bytes.h), and JSON for a
+// framework's checkpoint (position_json.h). Both readers take bytes from any source, and accept
+// only a position that a job can really be at.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/types.h"
@@ -73,6 +73,14 @@ class Position {
     std::uint64_t rehearsed = 0;   // draws that the epoch has had, from any buffer
     std::optional<Mixing> mixing;  // mixed
     std::uint64_t first = 0;       // live: the record that the epoch begins with
+
+    // How much the epoch can have at most.
+    std::uint64_t consumed_most() const;
+    // Null: no part of the block was used.
+    const PartBlock* find_part(std::uint32_t lane, std::uint32_t block) const;
+    PartBlock* find_part(std::uint32_t lane, std::uint32_t block) {
+      return const_cast<PartBlock*>(std::as_const(*this).find_part(lane, block));
+    }
   };
 
   Position() = default;
@@ -144,15 +152,5 @@ class Position {
 
   Fields fields_;
 };
-
-// The compact form. `decode_position` leaves the reason in `problem` when the bytes are not one
-// whole position.
-void encode(const Position& position, std::vector<std::byte>& out);
-std::optional<Position> decode_position(std::span<const std::byte> bytes, std::string& problem);
-
-// The JSON object that `state_dict` holds. Bitmaps are base64; their first bit is the lowest of
-// byte 0.
-std::string to_json(const Position& position);
-std::optional<Position> position_from_json(std::string_view text, std::string& problem);
 
 }  // namespace batchflow::order

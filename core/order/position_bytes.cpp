@@ -1,7 +1,8 @@
-// The compact form of a position: version, order, then what that order has, in the order of Fields.
+// Version, order, then what that order has, in the order of Fields.
+#include "core/order/position_bytes.h"
+
 #include "core/base/byte_codec.h"
 #include "core/order/index_set.h"
-#include "core/order/position.h"
 #include "core/order/position_forms.h"
 
 namespace batchflow::order {

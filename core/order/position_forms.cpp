@@ -2,9 +2,6 @@
 
 #include <algorithm>
 
-#include "core/order/lane_sizes.h"
-#include "core/order/permutation.h"
-
 namespace batchflow::order {
 namespace {
 
@@ -12,12 +9,6 @@ constexpr std::string_view kAlphabet =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 }  // namespace
-
-bool is_sane(const LaneSizes& sizes) {
-  return sizes.samples > 0 && sizes.samples <= kSamplesMost && sizes.block_samples > 0 &&
-         sizes.lane_blocks > 0 && sizes.lane_blocks <= lane_blocks_most(sizes.blocks()) &&
-         sizes.blocks() <= std::uint64_t{kLanesMost} * sizes.lane_blocks;
-}
 
 std::vector<std::uint8_t> bytes_of(const Bitmap& bitmap) {
   std::vector<std::uint8_t> bytes(bitmap_bytes(bitmap.size()));

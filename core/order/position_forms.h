@@ -9,12 +9,8 @@
 #include <vector>
 
 #include "core/base/bitmap.h"
-#include "core/order/lane_sizes.h"
 
 namespace batchflow::order {
-
-// Whether a dataset can be cut like this: the numbers of blocks and lanes do not overflow.
-bool is_sane(const LaneSizes& sizes);
 
 inline std::uint64_t bitmap_bytes(std::uint64_t bits) {
   return bits / 8 + (bits % 8 != 0 ? 1 : 0);

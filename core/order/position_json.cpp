@@ -1,4 +1,6 @@
-// The JSON form of a position: one flat object. Its fields may stand in any order.
+// One flat object. Its fields may stand in any order.
+#include "core/order/position_json.h"
+
 #include <fmt/format.h>
 
 #include <array>
@@ -8,7 +10,6 @@
 #include "core/base/byte_codec.h"
 #include "core/base/names.h"
 #include "core/order/index_set.h"
-#include "core/order/position.h"
 #include "core/order/position_forms.h"
 
 namespace batchflow::order {

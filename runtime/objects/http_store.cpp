@@ -5,21 +5,21 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <thread>
+#include <nlohmann/json.hpp>
 
-#include "runtime/objects/signing.h"
 #include "runtime/objects/text.h"
 
 namespace batchflow::objects {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-using std::chrono::milliseconds;
+using Asked = StoreRequests::Asked;
+using Verdict = StoreRequests::Verdict;
 
-constexpr std::size_t kIdleMost = 256;  // connections that are kept
-constexpr unsigned kRedirectsMost = 5;
-constexpr unsigned kRoundsMost = 64;  // tries, also those that brought something
-constexpr Bytes kMebibyte = Bytes{1} << 20;
+constexpr Bytes kPageMost = Bytes{16} << 20;
+constexpr Bytes kIndexMost = Bytes{64} << 20;
+constexpr unsigned kEmptyPagesMost = 100;
+constexpr std::size_t kNamesMost = 1 << 20;
+const std::atomic<bool> kNeverStopped{false};
 
 std::uint64_t hash_of(std::string_view text) {
   std::uint64_t hash = kGolden;
@@ -27,10 +27,58 @@ std::uint64_t hash_of(std::string_view text) {
   return hash == 0 ? 1 : hash;
 }
 
-std::string_view until_control(std::string_view text) {
-  const auto end =
-      std::find_if(text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; });
-  return text.substr(0, std::min<std::size_t>(static_cast<std::size_t>(end - text.begin()), 200));
+std::uint64_t mark_of(const HttpAnswer& answer) {
+  return hash_of(first_filled({answer.etag, answer.modified, "no mark"}));
+}
+
+std::optional<std::uint64_t> number_of(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// Whether it can be the path of a file: such as no other are read.
+bool is_path(std::string_view path) {
+  if (path.empty() || path.find('\0') != std::string_view::npos) return false;
+  while (!path.empty()) {
+    const std::string_view part = path.substr(0, path.find('/'));
+    if (part.empty() || part == "." || part == "..") return false;
+    path.remove_prefix(std::min(path.size(), part.size() + 1));
+  }
+  return true;
+}
+
+// `a-{00..02}.tar` is three names, `{a,b}.tar` two.
+std::vector<std::string> expanded(std::string_view text) {
+  const std::size_t open = text.find('{');
+  const std::size_t close = text.find('}', std::min(open, text.size()));
+  if (open == std::string_view::npos || close == std::string_view::npos) return {std::string(text)};
+  const std::string_view inside = text.substr(open + 1, close - open - 1);
+  std::vector<std::string> parts;
+  const std::size_t dots = inside.find("..");
+  if (dots != std::string_view::npos) {
+    const std::string_view from = inside.substr(0, dots);
+    const auto first = number_of(from), last = number_of(inside.substr(dots + 2));
+    if (!first || !last || *first > *last || *last - *first >= kNamesMost)
+      throw StoreError(fmt::format("'{{{}}}' is no range; write it as {{000..127}}", inside));
+    for (std::uint64_t i = *first; i <= *last; ++i)
+      parts.push_back(fmt::format("{:0{}}", i, from.size()));
+  } else {
+    for (std::string_view rest = inside;;) {
+      const std::size_t comma = rest.find(',');
+      parts.emplace_back(rest.substr(0, comma));
+      if (comma == std::string_view::npos) break;
+      rest.remove_prefix(comma + 1);
+    }
+  }
+  std::vector<std::string> names;
+  for (const std::string& part : parts)
+    for (const std::string& rest : expanded(text.substr(close + 1))) {
+      if (names.size() == kNamesMost) throw StoreError("it stands for too many names");
+      names.push_back(fmt::format("{}{}{}", text.substr(0, open), part, rest));
+    }
+  return names;
 }
 
 struct ContentRange {
@@ -59,261 +107,180 @@ std::optional<ContentRange> parse_range(std::string_view text) {
   return range;
 }
 
-std::string first_filled(std::initializer_list<std::string> texts) {
-  for (const std::string& one : texts)
-    if (!one.empty()) return one;
-  return "";
-}
-
 }  // namespace
 
-std::uint64_t mark_of(const HttpAnswer& answer) {
-  return hash_of(first_filled({answer.etag, answer.modified, "no mark"}));
-}
-std::uint64_t mark_of_etag(std::string_view etag) {
-  return hash_of(etag);
-}
-
 HttpStore::HttpStore(std::string text, Url url, const StoreSettings& settings)
-    : text_(std::move(text)),
-      url_(std::move(url)),
-      settings_(settings),
-      tls_(variable("AWS_CA_BUNDLE")),
-      random_(mix(static_cast<std::uint64_t>(Clock::now().time_since_epoch().count()) ^
-                  reinterpret_cast<std::uintptr_t>(this))) {
-  set_endpoint();
+    : text_(std::move(text)), requests_(text_, std::move(url), settings) {}
+
+std::string HttpStore::key_of(std::string_view path) const {
+  const std::lock_guard lock(mutex_);
+  return prefix_ +
+         (requests_.is_bucket() ? std::string(path) : percent_encoded(percent_decoded(path), true));
 }
 
-void HttpStore::set_endpoint() {
-  if (!is_bucket()) {
-    endpoint_ = url_.endpoint;
-    return;
+const std::string& HttpStore::only() const {
+  resolve();
+  return only_;
+}
+
+void HttpStore::resolve() const {
+  const_cast<HttpStore*>(this)->resolve_now();
+}
+
+// A path that ends with a slash is a folder; another is an object, if there is one of that name.
+void HttpStore::resolve_now() {
+  const std::lock_guard only_once(resolving_);
+  if (is_resolved_) return;
+  const std::string& path = requests_.url().path;
+  const std::size_t slash = path.rfind('/');
+  const std::string above = slash == std::string::npos ? "" : path.substr(0, slash + 1);
+  std::string prefix = path, name;
+  if (!path.empty() && !path.ends_with('/')) {
+    name = path.substr(above.size());
+    if (!requests_.is_bucket()) {
+      prefix = above;
+      if (name.find('{') != std::string::npos) name.clear();
+    } else if (look_up(path)) {
+      prefix = above;
+    } else {
+      prefix = path + "/";
+      name.clear();
+    }
   }
-  const bool google = url_.scheme == "gs";
-  const AwsProfile profile = google ? AwsProfile() : profile_of_files();
-  region_ = google ? "auto"
-                   : first_filled({variable("AWS_REGION"), variable("AWS_DEFAULT_REGION"),
-                                   profile.region, "us-east-1"});
-  const std::string given =
-      google ? first_filled({settings_.endpoint, variable("STORAGE_EMULATOR_HOST")})
-             : first_filled({settings_.endpoint, variable("AWS_ENDPOINT_URL_S3"),
-                             variable("AWS_ENDPOINT_URL"), profile.endpoint});
-  if (!given.empty()) {
-    Url at;
-    const std::string whole = is_url(given) ? given : "http://" + given;
-    if (const std::string problem = parse_url(whole, at);
-        !problem.empty() || at.endpoint.host.empty())
-      throw StoreError(
-          fmt::format("{}: the endpoint '{}' cannot be used ({}); write it as "
-                      "https://host:port",
-                      text_, given, problem));
-    endpoint_ = at.endpoint;
-  } else if (google) {
-    endpoint_ = {true, "storage.googleapis.com", 443};
+  const std::lock_guard lock(mutex_);
+  prefix_ = prefix;
+  only_ = name;
+  is_resolved_ = true;
+}
+
+void HttpStore::list(const Listed& listed) {
+  resolve();
+  if (only_.empty() && requests_.is_bucket()) return list_bucket(prefix_, kPageMost, listed);
+  for (const std::string& name : only_.empty() ? names_of_http() : std::vector{only_}) {
+    const auto info = look_up(key_of(name));
+    if (!info)
+      throw StoreError(fmt::format(
+          "{}: {} is not there; write the URL of a file, or of a folder with a slash at its end",
+          text_, name));
+    listed(name, *info);
+  }
+}
+
+void HttpStore::list_bucket(const std::string& prefix, Bytes page_most, const Listed& listed) {
+  std::string continues, last;
+  unsigned empty = 0;
+  do {
+    const std::string before = last;
+    list_page(prefix, page_most, continues, last, listed);
+    // Pages without keys are allowed, but not for ever.
+    if (before == last && !continues.empty() && ++empty > kEmptyPagesMost)
+      throw StoreError(fmt::format("{}: its list does not end", text_));
+  } while (!continues.empty());
+}
+
+void HttpStore::list_page(const std::string& prefix, Bytes page_most, std::string& continues,
+                          std::string& last, const Listed& listed) {
+  Query query{{"list-type", "2"}, {"prefix", prefix}, {"encoding-type", "url"}};
+  if (!continues.empty()) query.emplace_back("continuation-token", continues);
+  const HttpAnswer answer = whole("", query, page_most);
+  const std::string_view page = answer.body;
+  if (page.find("<ListBucketResult") == std::string_view::npos)
+    throw StoreError(fmt::format("{}: what it answers is no list of a bucket", text_));
+  std::string_view rest = page;
+  while (const auto contents = take_element(rest, "Contents")) {
+    const std::string key = percent_decoded(unescaped(element(*contents, "Key")));
+    const auto bytes = number_of(element(*contents, "Size"));
+    const std::string etag = unescaped(element(*contents, "ETag"));
+    if (!key.starts_with(prefix) || !bytes)
+      throw StoreError(fmt::format("{}: its list has what was not asked for", text_));
+    // So a list that goes round is found.
+    if (key <= last) throw StoreError(fmt::format("{}: its list is not in ascending order", text_));
+    last = key;
+    const std::string path = key.substr(prefix.size());
+    if (path.ends_with('/') || !is_path(path)) continue;  // stands for a folder, or is no file
+    listed(path, {*bytes, hash_of(etag)});
+  }
+  const bool more = element(page, "IsTruncated") == "true";
+  const std::string token = more ? unescaped(element(page, "NextContinuationToken")) : "";
+  if (more && token.empty())
+    throw StoreError(fmt::format("{}: its list ends in the middle", text_));
+  continues = token;
+}
+
+// The shards that an index.json names, or the names that braces stand for.
+std::vector<std::string> HttpStore::names_of_http() {
+  const std::string& path = requests_.url().path;
+  std::vector<std::string> names;
+  if (!path.empty() && !path.ends_with('/')) {
+    const std::size_t slash = path.rfind('/');
+    names = expanded(std::string_view(path).substr(slash == std::string::npos ? 0 : slash + 1));
   } else {
-    // Certificates are for one more name before the region, so not for buckets with dots.
-    path_style_ = url_.bucket.find('.') != std::string::npos;
-    endpoint_ = {
-        true, fmt::format("{}s3.{}.amazonaws.com", path_style_ ? "" : url_.bucket + ".", region_),
-        443};
-  }
-  credentials_ = std::make_unique<Credentials>(
-      [this](const Credentials::Fetch& one, std::string& problem) { return fetch(one, problem); },
-      region_, google);
-}
-
-// A request to a service of keys, which is near and answers at once, or is not there.
-std::optional<std::string> HttpStore::fetch(const Credentials::Fetch& fetch, std::string& problem) {
-  Url url;
-  if (problem = parse_url(fetch.url, url); !problem.empty()) return std::nullopt;
-  HttpRequest request;
-  request.method = fetch.method;
-  request.target = "/" + url.path + (url.query.empty() ? "" : "?" + url.query);
-  if (!fetch.token_header.empty()) request.headers.emplace_back(fetch.token_header, fetch.token);
-  // Nothing that was read from a variable or a file may end a line.
-  for (const auto& [name, value] : request.headers)
-    if (value.find_first_of("\r\n") != std::string::npos) {
-      problem = "its token has several lines";
-      return std::nullopt;
+    const HttpAnswer answer = whole(prefix_ + "index.json", {}, kIndexMost);
+    const nlohmann::json json = nlohmann::json::parse(answer.body, nullptr, false);
+    const auto shards = json.is_object() ? json.find("shards") : json.end();
+    if (shards == json.end() || !shards->is_array())
+      throw StoreError(fmt::format(
+          "{}: a web server lists no folder, and its index.json names no shards; write the URL of "
+          "a file, or of several as shard-{{000..127}}.tar",
+          text_));
+    for (const nlohmann::json& shard : *shards) {
+      const auto name_in = [&](const char* part) {
+        const auto found = shard.is_object() ? shard.find(part) : shard.end();
+        return shard.is_object() && found != shard.end() && found->is_object()
+                   ? found->value("basename", std::string())
+                   : std::string();
+      };
+      std::string name = name_in("zip_data");
+      if (name.empty()) name = name_in("raw_data");
+      if (is_path(name) && names.size() < kNamesMost) names.push_back(std::move(name));
     }
-  for (unsigned tries = 0; tries < 3; ++tries) {
-    HttpConnection connection(url.endpoint, tls_);
-    HttpLimits limits;
-    limits.idle = milliseconds(url.endpoint.tls ? 5000 : 1000);
-    limits.until = Clock::now() + 2 * limits.idle;
-    const HttpAnswer answer = connection.exchange(request, {}, limits);
-    if (answer.is_whole && answer.status == 200) return answer.body;
-    problem = answer.status == 0 ? answer.problem : fmt::format("it answers {}", answer.status);
-    if (answer.status == 0 || (answer.status >= 400 && answer.status < 500)) return std::nullopt;
   }
-  return std::nullopt;
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
 }
 
-HttpRequest HttpStore::request(const Asked& asked, const Endpoint& endpoint,
-                               const Keys& keys) const {
-  HttpRequest request;
-  request.method = asked.method;
-  std::string path = is_bucket() ? percent_encoded(asked.key, true) : asked.key;
-  if (is_bucket() && path_style_) path = url_.bucket + (path.empty() ? "" : "/") + path;
-  request.target = "/" + path;
-  if (!asked.query.empty()) request.target += "?" + query_text(asked.query);
-  if (!is_bucket() && !url_.query.empty()) request.target += "?" + url_.query;
-  if (!asked.range.empty()) request.headers.emplace_back("Range", asked.range);
-  if (!keys.bearer.empty()) {
-    request.headers.emplace_back("Authorization", "Bearer " + keys.bearer);
-  } else if (!keys.is_none()) {
-    std::string region = region_;
-    {
-      const std::lock_guard lock(mutex_);
-      if (!region_told_.empty()) region = region_told_;
-    }
-    sign(request, endpoint.host_header(), keys, region, "s3", Calendar::now());
-  }
-  return request;
-}
-
-HttpAnswer HttpStore::exchange(const Endpoint& endpoint, const HttpRequest& request,
-                               std::span<std::byte> to, const HttpLimits& limits) {
-  for (;;) {
-    std::unique_ptr<HttpConnection> connection;
-    {
-      const std::lock_guard lock(mutex_);
-      const auto found = std::find_if(idle_.rbegin(), idle_.rend(),
-                                      [&](const auto& one) { return one->endpoint() == endpoint; });
-      if (found != idle_.rend()) {
-        connection = std::move(*found);
-        idle_.erase(std::next(found).base());
-      }
-    }
-    if (!connection) connection = std::make_unique<HttpConnection>(endpoint, tls_);
-    const bool was_used = connection->was_used();
-    HttpAnswer answer = connection->exchange(request, to, limits);
-    // The other end may have closed a connection that was not used for a while.
-    if (was_used && answer.status == 0 && !answer.is_late && !(limits.stop && *limits.stop))
-      continue;
-    const std::lock_guard lock(mutex_);
-    if (connection->is_open() && idle_.size() < kIdleMost) idle_.push_back(std::move(connection));
-    return answer;
-  }
-}
-
-bool HttpStore::pause(unsigned tries, const std::string& retry_after,
-                      const std::atomic<bool>& stop) {
-  const auto most = std::min<std::int64_t>(settings_.pause_most.count(),
-                                           settings_.pause_first.count() << std::min(tries, 20U));
-  std::int64_t wait_ms = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    wait_ms = static_cast<std::int64_t>(
-        random_.below(static_cast<std::uint64_t>(std::max<std::int64_t>(most, 0)) + 1));
-  }
-  unsigned asked_s = 0;
-  std::from_chars(retry_after.data(), retry_after.data() + retry_after.size(), asked_s);
-  wait_ms = std::max(
-      wait_ms, std::min<std::int64_t>(std::int64_t{asked_s} * 1000, settings_.pause_most.count()));
-  const auto until = Clock::now() + milliseconds(wait_ms);
-  while (Clock::now() < until && !stop)
-    std::this_thread::sleep_for(std::min<Clock::duration>(milliseconds(50), until - Clock::now()));
-  return !stop;
-}
-
-// What is the matter with an answer that is no success.
-HttpStore::Verdict HttpStore::judge_refusal(const HttpAnswer& answer, const Keys& keys) {
-  const unsigned status = answer.status;
-  if (status == 0) return {Verdict::again, EREMOTEIO, answer.problem};
-  std::string code(until_control(element(answer.body, "Code")));
-  const std::string what = fmt::format("it answers {}{}{}", status, code.empty() ? "" : " ", code);
-  const auto is_one_of = [&](std::initializer_list<std::string_view> codes) {
-    return std::find(codes.begin(), codes.end(), code) != codes.end();
+HttpAnswer HttpStore::whole(const std::string& key, Query query, Bytes most) {
+  Asked asked;
+  asked.key = key;
+  asked.query = std::move(query);
+  asked.body_most = most;
+  HttpAnswer all;
+  const auto none = [](Asked&) { return std::span<std::byte>(); };
+  const auto judge = [&](HttpAnswer& answer) -> Verdict {
+    if (!answer.is_whole) return {Verdict::again, EREMOTEIO, answer.problem};
+    all = std::move(answer);
+    return {};
   };
-  if (!answer.region.empty() && is_bucket() && (status == 301 || status == 307 || status == 400)) {
-    const std::lock_guard lock(mutex_);
-    const bool is_new = region_told_.empty() && answer.region != region_;
-    region_told_ = answer.region;
-    if (is_new && path_style_) return {Verdict::again, EREMOTEIO, what};
-    if (is_new || status == 301)
-      return {Verdict::failed, EKEYREJECTED,
-              fmt::format("{}: its region is {}; set AWS_REGION to it", what, answer.region)};
-  }
-  if (status == 401 || is_one_of({"ExpiredToken", "ExpiredTokenException", "InvalidToken",
-                                  "TokenRefreshRequired", "RequestExpired"})) {
-    credentials_ ? void(credentials_->get(&keys)) : void();
-    return {credentials_ ? Verdict::again : Verdict::failed, EKEYREJECTED,
-            what + "; the keys have ended, and no others came"};
-  }
-  if (is_one_of({"RequestTimeTooSkewed"}))
-    return {Verdict::failed, EKEYREJECTED, what + "; set this machine's clock"};
-  if (status == 404 || status == 410) return {Verdict::failed, ENOENT, what};
-  if (status == 416 || status == 412)
-    return {Verdict::failed, ESTALE, "the object has changed: " + what};
-  if (status == 401 || status == 403) {
-    const bool none = keys.is_none() && credentials_;
-    const std::string looked = none ? credentials_->problem() : "";
-    return {Verdict::failed, EKEYREJECTED,
-            none ? fmt::format("{}; no keys were found{}{} (docs/operations.md, Data in stores)",
-                               what, looked.empty() ? "" : ": ", looked)
-                 : what + "; let these keys read it"};
-  }
-  if (status == 408 || status == 425 || status == 429 || status >= 500)
-    return {Verdict::again, EREMOTEIO, what};
-  return {Verdict::failed, EREMOTEIO, what};
+  const RangeAnswer done = requests_.ask(asked, none, judge, kNeverStopped);
+  if (done.error != 0)
+    throw StoreError(fmt::format("{}{}{}: {}", text_, key.empty() ? "" : ": ", key, done.problem));
+  return all;
 }
 
-RangeAnswer HttpStore::ask(Asked asked, const std::function<std::span<std::byte>(Asked&)>& next,
-                           const Judge& judge, const std::atomic<bool>& stop) {
-  Endpoint endpoint = endpoint_;
-  unsigned tries = 0, redirects = 0;
-  std::optional<HttpRequest> redirected;
-  for (unsigned rounds = 1;; ++rounds) {
-    if (stop) return {ECANCELED, "stopped", 0};
-    const std::span<std::byte> to = next(asked);
-    const Keys keys = credentials_ ? credentials_->get() : Keys();
-    HttpLimits limits;
-    limits.idle = settings_.idle;
-    limits.until = Clock::now() + settings_.request +
-                   milliseconds(1000 * (to.size() / kMebibyte + asked.body_most / kMebibyte));
-    limits.body_most = asked.body_most;
-    limits.stop = &stop;
-    HttpRequest sent = redirected ? *redirected : request(asked, endpoint, keys);
-    if (redirected && !asked.range.empty()) sent.headers = {{"Range", asked.range}};
-    HttpAnswer answer = exchange(endpoint, sent, to, limits);
-    if (stop) return {ECANCELED, "stopped", 0};
-    if (!is_bucket() && answer.status >= 300 && answer.status < 400 && !answer.location.empty()) {
-      Url there;
-      const std::string whole = answer.location.starts_with('/')
-                                    ? fmt::format("{}://{}{}", endpoint.tls ? "https" : "http",
-                                                  endpoint.host_header(), answer.location)
-                                    : answer.location;
-      const bool good = parse_url(whole, there).empty() && !there.endpoint.host.empty() &&
-                        (there.endpoint.tls || !endpoint.tls);
-      if (!good || ++redirects > kRedirectsMost)
-        return {EREMOTEIO,
-                good ? "it leads elsewhere again and again" : "it leads to what is no web page", 0};
-      endpoint = there.endpoint;
-      redirected.emplace();
-      redirected->method = asked.method;
-      redirected->target = "/" + there.path + (there.query.empty() ? "" : "?" + there.query);
-      if (!asked.range.empty()) redirected->headers = {{"Range", asked.range}};
-      continue;
-    }
-    const bool success = answer.status == 200 || answer.status == 206;
-    const Verdict verdict = success ? judge(answer) : judge_refusal(answer, keys);
-    if (verdict.what == Verdict::good) return {0, "", 0};
-    if (verdict.moved_on) tries = 0;
-    if (verdict.what == Verdict::failed || ++tries >= settings_.tries || rounds >= kRoundsMost)
-      return {verdict.error,
-              verdict.what == Verdict::failed
-                  ? verdict.problem
-                  : fmt::format("{} (after {} tries)", verdict.problem, rounds),
-              0};
-    // Where a redirect led may be good for a while only.
-    if (redirected) {
-      redirected.reset();
-      endpoint = endpoint_;
-      redirects = 0;
-    }
-    if (!pause(tries, answer.retry_after, stop)) return {ECANCELED, "stopped", 0};
-  }
+std::optional<ObjectInfo> HttpStore::look_up(const std::string& key) {
+  Asked asked;
+  asked.method = "HEAD";
+  asked.key = key;
+  std::optional<ObjectInfo> info;
+  const auto none = [](Asked&) { return std::span<std::byte>(); };
+  const auto judge = [&](HttpAnswer& answer) -> Verdict {
+    if (!answer.length) return {Verdict::failed, EREMOTEIO, "it does not say how long it is"};
+    info = ObjectInfo{*answer.length, mark_of(answer)};
+    return {};
+  };
+  const RangeAnswer done = requests_.ask(asked, none, judge, kNeverStopped);
+  if (done.error == ENOENT) return std::nullopt;
+  if (done.error != 0) throw StoreError(fmt::format("{}: {}: {}", text_, key, done.problem));
+  return info;
+}
+
+ObjectInfo HttpStore::look(std::string_view path) {
+  resolve();
+  const std::string key = key_of(path);
+  const auto info = look_up(key);
+  if (!info) throw ObjectChanged(fmt::format("{}: {} is not there", text_, key));
+  return *info;
 }
 
 RangeAnswer HttpStore::read(std::string_view path, std::uint64_t mark, std::uint64_t offset,
@@ -361,7 +328,7 @@ RangeAnswer HttpStore::read(std::string_view path, std::uint64_t mark, std::uint
                                    : answer.problem,
             got > before};
   };
-  RangeAnswer answer = ask(asked, next, judge, stop);
+  RangeAnswer answer = requests_.ask(asked, next, judge, stop);
   answer.bytes = answer.error == 0 ? to.size() : 0;
   return answer;
 }

@@ -1,18 +1,15 @@
-// The store behind a URL, by HTTP.
+// The store behind a URL, by HTTP: what is below the URL, by pages of a bucket or by an index of
+// shards, and ranges of its objects.
 #pragma once
 
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/base/random.h"
-#include "runtime/objects/credentials.h"
-#include "runtime/objects/http_connection.h"
 #include "runtime/objects/object_store.h"
-#include "runtime/objects/url.h"
+#include "runtime/objects/store_requests.h"
 
 namespace batchflow::objects {
 
@@ -28,35 +25,6 @@ class HttpStore final : public ObjectStore {
                    std::span<std::byte> to, const std::atomic<bool>& stop) override;
 
  private:
-  // What is asked: of an object, or of a bucket (`key` empty, with a query).
-  struct Asked {
-    std::string method = "GET";
-    std::string key = {};
-    Query query = {};
-    std::string range = {};  // `bytes=0-9`
-    Bytes body_most = Bytes{64} << 10;
-  };
-  // What an answer means.
-  struct Verdict {
-    enum What { good, again, failed } what = good;
-    int error = 0;
-    std::string problem = {};
-    bool moved_on = false;  // some of the bytes have come
-  };
-  using Judge = std::function<Verdict(HttpAnswer&)>;
-
-  bool is_bucket() const { return url_.scheme == "s3" || url_.scheme == "gs"; }
-  void set_endpoint();
-  // Sends requests until one is answered well, or cannot be. `next` gives the memory for the rest.
-  RangeAnswer ask(Asked asked, const std::function<std::span<std::byte>(Asked&)>& next,
-                  const Judge& judge, const std::atomic<bool>& stop);
-  HttpRequest request(const Asked& asked, const Endpoint& endpoint, const Keys& keys) const;
-  Verdict judge_refusal(const HttpAnswer& answer, const Keys& keys);
-  bool pause(unsigned tries, const std::string& retry_after, const std::atomic<bool>& stop);
-  HttpAnswer exchange(const Endpoint& endpoint, const HttpRequest& request, std::span<std::byte> to,
-                      const HttpLimits& limits);
-  std::optional<std::string> fetch(const Credentials::Fetch& fetch, std::string& problem);
-
   void resolve() const;
   void resolve_now();
   void list_bucket(const std::string& prefix, Bytes keys_most, const Listed& listed);
@@ -68,22 +36,12 @@ class HttpStore final : public ObjectStore {
   std::vector<std::string> names_of_http();
 
   const std::string text_;
-  const Url url_;
-  const StoreSettings settings_;
-  TlsContext tls_;
-  Endpoint endpoint_;
-  bool path_style_ = true;
-  std::string region_;
-  std::unique_ptr<Credentials> credentials_;
-
+  StoreRequests requests_;
+  std::mutex resolving_;
   mutable std::mutex mutex_;  // of all below
-  std::string region_told_;   // by the store
-  std::vector<std::unique_ptr<HttpConnection>> idle_;
-  Random random_;
   bool is_resolved_ = false;
   std::string prefix_;  // before each path
   std::string only_;
-  std::mutex resolving_;
 };
 
 }  // namespace batchflow::objects

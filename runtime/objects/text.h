@@ -1,8 +1,10 @@
 // Small readings of text: what is between tags of XML, variables of the environment, files.
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <initializer_list>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -66,6 +68,19 @@ inline std::string trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return "";
   return std::string(text.substr(first, text.find_last_not_of(" \t\r\n") + 1 - first));
+}
+
+// At most 200 characters, up to the first that cannot be printed.
+inline std::string_view until_control(std::string_view text) {
+  const auto end =
+      std::find_if(text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; });
+  return text.substr(0, std::min<std::size_t>(static_cast<std::size_t>(end - text.begin()), 200));
+}
+
+inline std::string first_filled(std::initializer_list<std::string> texts) {
+  for (const std::string& one : texts)
+    if (!one.empty()) return one;
+  return "";
 }
 
 }  // namespace batchflow::objects

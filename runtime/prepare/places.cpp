@@ -163,10 +163,4 @@ void move_points(std::span<const Operation> operations, Extent2 picture, std::si
   move(operations, picture, Points(points, each));
 }
 
-bool LeastBox::keeps(std::span<const float, 4> box) const {
-  const float width = box[2] - box[0], height = box[3] - box[1];
-  return width >= static_cast<float>(side) && height >= static_cast<float>(side) &&
-         width * height >= static_cast<float>(area);
-}
-
 }  // namespace batchflow::prepare

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -82,54 +83,60 @@ struct Afterwards {
   std::size_t kept = 0;
 };
 
-class CompiledPipeline final : public Pipeline {
- public:
-  const std::string& name() const override { return name_; }
-  const batch::BatchSpec& spec() const override { return spec_; }
-  const engine::PipelineInfo& info() const override { return info_; }
-  std::string describe() const override { return text_; }
-  std::span<const std::shared_ptr<step::StepPlugin>> plugins() const override { return plugins_; }
-
-  sources::RecordKind kind() const { return kind_; }
+// All that a pipeline is. Its compiler fills it.
+struct PipelineParts {
+  std::string name;
+  batch::BatchSpec spec;
+  engine::PipelineInfo info;
+  std::string text;
+  sources::RecordKind kind = sources::RecordKind::whole;
   // If a record has several parts, the one that is used; empty: the one with a usual name.
-  const std::string& part() const { return part_; }
-  const batch::BatchSpec& stored() const { return stored_; }
-  const std::optional<PicturePlan>& picture() const { return picture_; }
-  // Where the pictures are frames: picture() is what is done to each.
-  const std::optional<ClipPlan>& clip() const { return clip_; }
-  const std::vector<NumbersPlan>& numbers() const { return numbers_; }
-  bool has_sound() const {  // of one field
-    return std::any_of(numbers_.begin(), numbers_.end(),
-                       [](const NumbersPlan& one) { return one.sound.has_value(); });
-  }
+  std::string part;
+  batch::BatchSpec stored;
+  std::optional<PicturePlan> picture;
+  // Where the pictures are frames: `picture` is what is done to each.
+  std::optional<ClipPlan> clip;
+  std::vector<NumbersPlan> numbers;
   // Fields that are views of the picture, which then is no field itself; and the draw key of these
   // is that of a step with this index.
-  const std::vector<ViewPlan>& views() const { return views_; }
-  std::uint32_t views_draw() const { return views_draw_; }
-  // In the order of the batch; the picture is not one of them.
-  const std::vector<JointField>& joint() const { return joint_; }
-  std::optional<std::size_t> label_field() const { return label_field_; }
-  const std::optional<Afterwards>& afterwards() const { return afterwards_; }
+  std::vector<ViewPlan> views;
+  std::uint32_t views_draw = 0;
+  std::vector<JointField> joint;  // in the order of the batch; the picture is not one of them
+  std::optional<std::size_t> label_field;
+  std::optional<Afterwards> afterwards;
+  std::vector<std::shared_ptr<step::StepPlugin>> plugins;  // all of them
+};
+
+class CompiledPipeline final : public Pipeline {
+ public:
+  explicit CompiledPipeline(PipelineParts parts) : parts_(std::move(parts)) {}
+
+  const std::string& name() const override { return parts_.name; }
+  const batch::BatchSpec& spec() const override { return parts_.spec; }
+  const engine::PipelineInfo& info() const override { return parts_.info; }
+  std::string describe() const override { return parts_.text; }
+  std::span<const std::shared_ptr<step::StepPlugin>> plugins() const override {
+    return parts_.plugins;
+  }
+
+  sources::RecordKind kind() const { return parts_.kind; }
+  const std::string& part() const { return parts_.part; }
+  const batch::BatchSpec& stored() const { return parts_.stored; }
+  const std::optional<PicturePlan>& picture() const { return parts_.picture; }
+  const std::optional<ClipPlan>& clip() const { return parts_.clip; }
+  const std::vector<NumbersPlan>& numbers() const { return parts_.numbers; }
+  bool has_sound() const {  // of one field
+    return std::any_of(numbers().begin(), numbers().end(),
+                       [](const NumbersPlan& one) { return one.sound.has_value(); });
+  }
+  const std::vector<ViewPlan>& views() const { return parts_.views; }
+  std::uint32_t views_draw() const { return parts_.views_draw; }
+  const std::vector<JointField>& joint() const { return parts_.joint; }
+  std::optional<std::size_t> label_field() const { return parts_.label_field; }
+  const std::optional<Afterwards>& afterwards() const { return parts_.afterwards; }
 
  private:
-  friend class PipelineCompiler;
-
-  std::string name_;
-  batch::BatchSpec spec_;
-  engine::PipelineInfo info_;
-  std::string text_;
-  sources::RecordKind kind_ = sources::RecordKind::whole;
-  std::string part_;
-  batch::BatchSpec stored_;
-  std::optional<PicturePlan> picture_;
-  std::optional<ClipPlan> clip_;
-  std::vector<NumbersPlan> numbers_;
-  std::vector<ViewPlan> views_;
-  std::uint32_t views_draw_ = 0;
-  std::vector<JointField> joint_;
-  std::optional<std::size_t> label_field_;
-  std::optional<Afterwards> afterwards_;
-  std::vector<std::shared_ptr<step::StepPlugin>> plugins_;  // all of them
+  const PipelineParts parts_;
 };
 
 }  // namespace batchflow::prepare

@@ -136,7 +136,7 @@ struct MelOfSound {
 struct Reshape {
   std::vector<std::uint64_t> shape;
 };
-// A plugin that makes pictures. Other plugins come last: CompiledPipeline::Afterwards.
+// A plugin that makes pictures. Other plugins come last: Afterwards in plan.h.
 struct PictureByPlugin {
   std::shared_ptr<step::StepPlugin> plugin;
   Extent2 size;  // that it makes; 0 x 0: the size they have

@@ -76,10 +76,11 @@ void scaling(benchmark::State& state, const engine::PolicyEntry* entry) {
 const bool kRegistered = [] {
   for (const engine::PolicyEntry* entry : policies::policy_list().entries()) {
     using Bench = void (*)(benchmark::State&, const engine::PolicyEntry*);
-    constexpr Bench kBenches[engine::kPolicyKinds] = {allocation, nullptr, selection,
-                                                      dispatch,   scaling, nullptr};
+    constexpr Bench kBenches[engine::kPolicyKinds] = {allocation, nullptr, selection, dispatch,
+                                                      scaling,    nullptr, nullptr};
     const Bench bench = kBenches[static_cast<std::size_t>(entry->kind())];
-    if (bench == nullptr) continue;  // eviction is measured by requests of a trace
+    // Eviction is measured by requests of a trace, rehearsal and mixtures with what they serve.
+    if (bench == nullptr) continue;
     const std::string name = "policy/" + std::string(engine::policy_kind_name(entry->kind())) +
                              "/" + std::string(entry->name);
     benchmark::RegisterBenchmark(name.c_str(), bench, entry)->Arg(1)->Arg(16)->Arg(256);

@@ -1,9 +1,10 @@
+#include "runtime/prepare/joint_fields.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
-#include "runtime/prepare/joint_fields.h"
 #include "runtime/prepare/mask.h"
 #include "runtime/prepare/step_readers.h"
 
@@ -172,6 +173,12 @@ ViewEntry read_view(config::ConfigSection& section) {
   view.name = section.filled_text("field", "", "write what the batch calls these views");
   view.count = static_cast<std::uint32_t>(section.integer("count", 1, 1, 1 << 16));
   return view;
+}
+
+bool LeastBox::keeps(std::span<const float, 4> box) const {
+  const float width = box[2] - box[0], height = box[3] - box[1];
+  return width >= static_cast<float>(side) && height >= static_cast<float>(side) &&
+         width * height >= static_cast<float>(area);
 }
 
 }  // namespace batchflow::prepare
