@@ -22,4 +22,9 @@ std::unique_ptr<engine::RehearsalPolicy> make_rehearsal(const engine::RehearsalC
   return std::make_unique<Policy>(context);
 }
 
+template <class Policy>
+std::unique_ptr<engine::MixturePolicy> make_mixture(const engine::MixtureContext& context) {
+  return std::make_unique<Policy>(context);
+}
+
 }  // namespace batchflow::policies

@@ -61,7 +61,10 @@
   POLICY(rehearsal_random_replacement) \
   POLICY(rehearsal_per_class)          \
   POLICY(rehearsal_by_score)           \
-  POLICY(rehearsal_prioritised)
+  POLICY(rehearsal_prioritised)        \
+  POLICY(mixture_excess_loss)          \
+  POLICY(mixture_softmax)              \
+  POLICY(mixture_ucb)
 
 namespace batchflow::policies {
 

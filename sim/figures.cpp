@@ -78,7 +78,39 @@ const Figure kFigures[] = {
      price_text, "the same over the samples that jobs trained on"},
     {"repeats", "repeats", Better::none,
      [](const output::RunResult& run) { return static_cast<double>(run.aggregate.repeats); },
-     whole_text, "deliveries of a prepared sample to a job that had it before"}};
+     whole_text, "deliveries of a prepared sample to a job that had it before"},
+    {"fills", "fill_ratio", Better::less,
+     [](const output::RunResult& run) { return run.aggregate.fill_ratio; }, percent,
+     "part of the samples of live jobs that filled a step for which too few records had come"},
+    {"thinned", "thinned_ratio", Better::less,
+     [](const output::RunResult& run) { return run.aggregate.thinned_ratio; }, percent,
+     "part of the records that were left out, since their log had no room"},
+    {"lag p50", "lag_p50_s", Better::less,
+     [](const output::RunResult& run) { return run.aggregate.lag_p50_s; }, time_text,
+     "from where a record is made until a job trains on it, of the live job with the longest"},
+    {"lag p99", "lag_p99_s", Better::less,
+     [](const output::RunResult& run) { return run.aggregate.lag_p99_s; }, time_text,
+     "the same, which 99 in 100 records did not pass"},
+    {"classes", "buffer_classes", Better::more,
+     [](const output::RunResult& run) { return run.aggregate.buffer_classes; }, ratio_text,
+     "that have an exemplar in a job's buffer in the end, mean of the jobs"},
+    {"evenness", "buffer_evenness", Better::more,
+     [](const output::RunResult& run) { return run.aggregate.buffer_evenness; }, ratio_text,
+     "exemplars of the rarest of these over those of the most frequent"},
+    {"age", "buffer_age", Better::none,
+     [](const output::RunResult& run) { return run.aggregate.buffer_age; }, ratio_text,
+     "how many samples ago exemplars came, as a part of all that came: 0.5 for a uniform choice"}};
+
+bool is_of_buffer(const Figure& figure) {
+  return std::string_view(figure.field).starts_with("buffer_");
+}
+bool is_of_live(const Figure& figure) {
+  const std::string_view field = figure.field;
+  return field.starts_with("lag_") || field == "fill_ratio" || field == "thinned_ratio";
+}
+bool has_buffer(const output::JobResult& job) {
+  return job.buffer.exemplars > 0;
+}
 
 }  // namespace
 
@@ -89,6 +121,9 @@ std::span<const Figure> figures() {
 bool is_known(const output::RunResult& run, const Figure& figure) {
   // Files of older versions say nothing of costs.
   const bool is_cost = std::string_view(figure.field).starts_with("cost");
+  if (is_of_live(figure) && run.sources.empty()) return false;
+  if (is_of_buffer(figure) && std::none_of(run.jobs.begin(), run.jobs.end(), has_buffer))
+    return false;
   return output::is_measured(run, fmt::format("aggregate.{}", figure.field)) &&
          !(is_cost && figure.value(run) == 0);
 }

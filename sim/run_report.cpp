@@ -48,7 +48,14 @@ std::string completions_table(std::span<const output::RunResult> runs) {
                                             "fairness",
                                             "user_fairness",
                                             "cost",
-                                            "cost_per_million_samples"};
+                                            "cost_per_million_samples",
+                                            "fill_ratio",
+                                            "thinned_ratio",
+                                            "lag_p50_s",
+                                            "lag_p99_s",
+                                            "buffer_classes",
+                                            "buffer_evenness",
+                                            "buffer_age"};
     return std::find(std::begin(kFields), std::end(kFields), figure->field) == std::end(kFields);
   });
   std::vector<Row> rows{{runs.size() > 1 ? "run" : "scenario"}};
@@ -93,6 +100,42 @@ std::string faults_table(const output::RunResult& run) {
     rows.push_back(std::move(row));
   }
   return aligned(rows);
+}
+
+// What became of records, and how long jobs wait for them.
+std::string sources_tables(const output::RunResult& run) {
+  std::vector<Row> sources{{"source", "made", "lost", "late", "thinned", "taken", "waiting",
+                            "waited at most", "log at most"}};
+  std::vector<Row> readers{
+      {"reader", "records", "fills", "lag p50", "lag p99", "mean lag", "age of fills"}};
+  for (const output::SourceResult& source : run.sources) {
+    sources.push_back({output::printable(source.dataset), count_text(source.made),
+                       count_text(source.lost), count_text(source.late), count_text(source.thinned),
+                       count_text(source.taken), count_text(source.waiting),
+                       count_text(source.waiting_most), size_text(source.kept_bytes_most)});
+    for (const output::JobResult& job : run.jobs) {
+      if (job.dataset != source.dataset || job.samples == 0) continue;
+      readers.push_back({output::printable(job.name), count_text(job.samples),
+                         count_text(job.rehearsed), time_text(job.live.lag_p50_s),
+                         time_text(job.live.lag_p99_s), time_text(job.live.lag_mean_s),
+                         job.rehearsed > 0 ? time_text(job.live.fill_age_s) : "-"});
+    }
+  }
+  return aligned(sources) + "\n" + aligned(readers);
+}
+
+// What jobs may rehearse from in the end.
+std::string buffers_table(const output::RunResult& run) {
+  std::vector<Row> rows{{"buffer of", "exemplars", "classes", "of a class", "age"}};
+  for (const output::JobResult& job : run.jobs) {
+    const output::BufferResult& buffer = job.buffer;
+    if (buffer.exemplars == 0) continue;
+    rows.push_back(
+        {output::printable(job.name), count_text(buffer.exemplars), count_text(buffer.classes),
+         fmt::format("{} to {}", count_text(buffer.class_least), count_text(buffer.class_most)),
+         fmt::format("{:.3f}", buffer.age)});
+  }
+  return rows.size() > 1 ? "\n" + aligned(rows) : "";
 }
 
 constexpr std::size_t kRefusedShown = 10;
@@ -155,6 +198,8 @@ std::string run_table(std::span<const output::RunResult> runs) {
   std::string text = runs_table(runs) + "\n" + completions_table(runs);
   if (runs.size() == 1) {
     text += "\n" + jobs_table(runs.front());
+    if (!runs.front().sources.empty()) text += "\n" + sources_tables(runs.front());
+    text += buffers_table(runs.front());
     if (!runs.front().faults.empty()) text += "\n" + faults_table(runs.front());
   }
   text += "\n" + common_lines(runs);

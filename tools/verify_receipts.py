@@ -18,7 +18,9 @@ What it checks:
   drop_last less than a step is left out; a weighted epoch has as many draws as it says;
 - a strict or sequential epoch has the ids of its rule, in their order;
 - the random steps of a relaxed epoch draw anew: its passes are greater than those of the epoch
-  before.
+  before;
+- a mixture draws from each source as the weights say that were in force, at each step, and has the
+  samples of its rule in their order, over epochs, resumes and other numbers of ranks.
 
 A chain that was written anew from its beginning is whole again. So keep a hash elsewhere
 (loader.receipt), and name it with --head.
@@ -33,6 +35,7 @@ import re
 import sys
 from array import array
 from collections import Counter
+from heapq import heappop, heappush
 from itertools import groupby, islice
 from pathlib import Path
 from typing import NamedTuple
@@ -103,6 +106,112 @@ def permutation(key, count):
     return sample
 
 
+WHOLE = 2**32  # of which sources of a mixture have parts
+
+
+class Mixture:
+    """From which source each draw of a mixture is, and which sample of it (docs/order.md, 9)."""
+
+    def __init__(self, position):
+        self.key = int(position["dataset"], 16), position["seed"]
+        raw = base64.b64decode(position["mixture"], validate=True)
+        self.raw, self.at = raw, 1
+        self.shuffled = raw[0] & 1
+        self.sources = [[self._count() for _ in range(5)] for _ in range(self._count())]
+        self.taken = [source[3] for source in self.sources]
+        self.parts = [source[2] for source in self.sources]
+        self.behind = [source[4] >> 1 ^ -(source[4] & 1) for source in self.sources]
+        self.now = sum(self.taken)
+        self.since = [self.now] * len(self.taken)  # when `behind` was so
+        self.changes, self.orders = [], {}
+        self._count()
+        for _ in range(self._count()):
+            self.at += 1
+            at = self._count()
+            self.changes.append((at, [self._count() for _ in range(self._count())]))
+        if self.at != len(raw) or sum(self.parts) != WHOLE:
+            raise ValueError("the mixture is none")
+        self._line_up()
+        self._change_now()
+
+    def _count(self):
+        value = shift = 0
+        while True:
+            byte = self.raw[self.at]
+            self.at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    def _due(self, source):
+        """Brings `behind` up to now."""
+        self.behind[source] += self.parts[source] * (self.now - self.since[source])
+        self.since[source] = self.now
+
+    def _line_up(self):
+        self.ready, self.waiting = [], []
+        for source in range(len(self.parts)):
+            self._enqueue(source)
+
+    def _enqueue(self, source):
+        part = self.parts[source]
+        if part:
+            ahead = -self.behind[source] - part  # with one more
+            heappush(self.waiting, (self.now + (ahead // part + 1 if ahead >= 0 else 0), source))
+
+    def hear(self, at, parts):
+        """From draw `at` on the sources have these parts."""
+        if at < self.now:
+            raise Wrong(f"weights from draw {at} on were told after {self.now} draws")
+        if len(parts) != len(self.parts) or sum(parts) != WHOLE or min(parts) < 0:
+            raise Wrong(f"weights from draw {at} on that are none")
+        after = sum(1 for known, _ in self.changes if known <= at)
+        self.changes.insert(after, (at, parts))
+        self._change_now()
+
+    def _change_now(self):
+        while self.changes and self.changes[0][0] == self.now:
+            self._change(self.changes.pop(0)[1])
+
+    def _change(self, parts):
+        for source in range(len(parts)):
+            self._due(source)
+        self.parts = list(parts)
+        left = sum(due for due, part in zip(self.behind, parts) if not part)
+        whole, kept = left, []
+        for due, part in zip(self.behind, parts):
+            share = abs(whole) * part // WHOLE * (1 if whole >= 0 else -1)
+            kept.append(due + share if part else 0)
+            left -= share
+        first = next(i for i, part in enumerate(parts) if part)
+        kept[first] += left
+        self.behind = kept
+        self._line_up()
+
+    def draw(self):
+        """The next sample."""
+        while self.waiting and self.waiting[0][0] <= self.now:
+            source = heappop(self.waiting)[1]
+            owed = WHOLE - self.behind[source]
+            heappush(self.ready, (max(0, self.since[source] + -(-owed // self.parts[source])),
+                                  source))
+        source = heappop(self.ready)[1]
+        first, samples = self.sources[source][:2]
+        turn, index = divmod(self.taken[source], samples)
+        known, order = self.orders.get(source, (None, None))
+        if known != turn and self.shuffled:
+            order = permutation(hash_of(10, *self.key, first, turn), samples)
+            self.orders[source] = turn, order
+        self.now += 1
+        self.taken[source] += 1
+        self._due(source)
+        self.behind[source] -= WHOLE
+        self._enqueue(source)
+        self._change_now()
+        return first + (order(index) if self.shuffled else index)
+
+
 # -------------------------------------------------------------------------------------- one file --
 
 class Step(NamedTuple):
@@ -118,6 +227,7 @@ class Step(NamedTuple):
     replaced: int
     position: object  # of the job behind it; only in the first and the last step of an epoch
     reconnects: int
+    weights: list  # of a mixture: [draw, parts] that the loader heard of before
     line: int
     offset: int  # of its line
     link: str
@@ -175,7 +285,7 @@ def read_begin(record, rank):
     for name, least in (("samples", 1), ("seed", 0), ("epoch", 0), ("consumed", 0)):
         number(position, name, least)
     int(position["dataset"], 16)
-    if position["order"] not in ("strict", "sequential", "relaxed", "weighted"):
+    if position["order"] not in ("strict", "sequential", "relaxed", "weighted", "mixed"):
         raise ValueError(f"the order {position['order']!r}")
     return record
 
@@ -188,7 +298,8 @@ def read_step(record, begin, line, offset):
                                                     "rehearsed", "had")),
                 last=record["last"], replaced=len(replaced),
                 position=record.get("position"),
-                reconnects=number(record, "reconnects") if record["last"] else 0, line=line,
+                reconnects=number(record, "reconnects") if record["last"] else 0,
+                weights=record.get("weights", []), line=line,
                 offset=offset, link=record["link"])
     if len(base64.b64decode(record["ids"], validate=True)) != made.samples * begin["id_bytes"]:
         raise ValueError(f"it has not the ids of {made.samples} samples")
@@ -444,8 +555,8 @@ class Job:
 class EpochCheck:
     """What an epoch must have, from the ids themselves."""
 
-    def __init__(self, epoch):
-        self.epoch = epoch
+    def __init__(self, epoch, mixtures):
+        self.epoch, self.mixtures = epoch, mixtures
         run = epoch.steps[0][0]
         self.position, self.begin = run.position, run.begin
         self.order, self.samples = self.position["order"], self.position["samples"]
@@ -488,6 +599,8 @@ class EpochCheck:
         where = f"{self.name}, step {index} since {run.parts[0].name()}"
         if len(own) and max(own) >= self.samples:
             raise Wrong(f"{where}: there is no sample {max(own)} of {self.samples}")
+        if self.order == "mixed":
+            return self._draw(run, index, own, fillers, where)
         if self.expected is not None:
             for at, key in enumerate(own, had):
                 if at >= self.samples or self.expected(at) != key:
@@ -502,19 +615,37 @@ class EpochCheck:
                 raise Wrong(f"{where}: sample {key} came twice in epoch {self.epoch.epoch}")
             times[key] = 1
 
+    def _draw(self, run, index, own, fillers, where):
+        """The draws of a step follow from the position at which the run began, and from the weights
+        that its ranks were told of."""
+        mixture = self.mixtures.of(run)
+        step = run.parts[0].steps[index]
+        for at, parts in step.weights:
+            mixture.hear(at, parts)
+        for key in own:
+            here, drawn = mixture.now, mixture.draw()
+            if drawn != key:
+                raise Wrong(f"{where}: draw {here} of the mixture is sample {key}, and its rule says "
+                            f"{drawn}")
+        self.mixtures.remember(mixture)
+        self._fillers(run, step, own, fillers, where)
+
     def _fillers(self, run, step, own, fillers, where):
         self.fillers += len(fillers)
         if fillers and (not step.last or self.begin["drop_last"] or len(fillers) >= run.world):
             raise Wrong(f"{where}: {len(fillers)} fillers, which only the last step of an epoch may "
                         "have, and fewer than there are ranks")
         repeats = ([own[i % len(own)] for i in range(len(fillers))] == fillers
-                   if self.expected is not None and own else set(fillers) <= set(own))
+                   if self.order not in ("relaxed", "weighted") and own else
+                   set(fillers) <= set(own))
         if not repeats:
             raise Wrong(f"{where}: its fillers are not samples of the step: {shown(fillers)}")
 
     def _count(self):
         run, index, _ = self.epoch.steps[-1]
         count = self.samples
+        if self.order == "mixed":
+            count = self.position["draws"]
         if self.order == "weighted":
             told = [step.position["draws"] for run, index, _ in self.epoch.steps
                     if (step := run.parts[0].steps[index]).position and step.position.get("draws")]
@@ -524,7 +655,7 @@ class EpochCheck:
             return
         if missing == 0:
             return
-        if self.order == "weighted":
+        if self.order in ("weighted", "mixed"):
             raise Wrong(f"{self.name} has {self.epoch.had} draws of {count}")
         raise Wrong(f"{self.name} is without {missing} samples: "
                     + shown(key for key in range(self.samples) if not self.times[key]))
@@ -555,6 +686,8 @@ class EpochCheck:
         position = (self.last_position() if self.epoch.is_whole else self.first_position()) or {}
         if self.order in ("strict", "sequential"):
             return f"draws of generation {self.epoch.epoch}, pass 0"
+        if self.order == "mixed":
+            return "draws of " + self.mixtures.shares(self.epoch.steps[-1][0])
         if self.order == "weighted":
             first = self.first_position() or {}
             return f"draws by weights {first.get('weights', 'that are not known')}"
@@ -586,7 +719,8 @@ class EpochCheck:
         worlds = [(world, len(list(steps))) for world, steps in
                   groupby(epoch.steps, key=lambda one: one[0].world)]
         had = epoch.had - epoch.begins_at
-        parts = [f"{had} of {self.samples} samples, each once" if self.order != "weighted" else
+        parts = [f"{had} of {self.samples} samples, each once"
+                 if self.order not in ("weighted", "mixed") else
                  f"{counted(had, 'draw')} from {self.samples} samples",
                  ", ".join(f"{counted(count, 'step')} of {counted(world, 'rank')}"
                            for world, count in worlds)]
@@ -595,13 +729,41 @@ class EpochCheck:
             (sum(self.rehearsed.values()), "rehearsed sample"),
             (epoch.taken_back, "step taken back"), (self.reconnects(), "loss of the service"))
                   if count]
-        parts += [f"order {self.order}" + ", worked out again" * (self.expected is not None),
+        parts += [f"order {self.order}" + ", worked out again" * (
+            self.expected is not None or self.order == "mixed"),
                   self.draws()]
         if epoch.begins_at:
             parts.append(f"without the {epoch.begins_at} samples before receipts begin")
         if not epoch.is_whole:
             parts.append("left by the script" if epoch.is_left else "not over")
         return f"{self.name}: {'; '.join(parts)}; receipt {self.receipt()}"
+
+
+class Mixtures:
+    """Where the mixtures of a job's runs are, in turn."""
+
+    def __init__(self):
+        self.run = self.mixture = None
+        self.taken = {}  # a hash of what each source had given, by the draws until then
+
+    def of(self, run):
+        if run is not self.run:
+            self.run, self.mixture = run, Mixture(run.position)
+            found = self.taken.get(self.mixture.now)
+            if found is not None and found != hash(tuple(self.mixture.taken)):
+                raise Wrong(f"{run.parts[0].name()}: the job goes on behind {self.mixture.now} draws "
+                            "of its mixture, and other sources have given them")
+        return self.mixture
+
+    def remember(self, mixture):
+        self.taken[mixture.now] = hash(tuple(mixture.taken))
+
+    def shares(self, run):
+        """What each source has given so far, of a few; else how many sources there are."""
+        names, taken = run.begin.get("sources", []), self.of(run).taken
+        if not 0 < len(names) == len(taken) <= SHOWN:
+            return counted(len(taken), "source")
+        return ", ".join(f"{name} {count}" for name, count in zip(names, taken))
 
 
 def check_fresh(before, after, drop_last):
@@ -626,9 +788,9 @@ def verify(folder, partial, heads):
                         "was written anew")
     runs, strays = runs_of(files)
     job = Job(runs, partial)
-    drawn = None
+    drawn, mixtures = None, Mixtures()
     for epoch in (one for one in job.epochs if one.steps):
-        check = EpochCheck(epoch)
+        check = EpochCheck(epoch, mixtures)
         check.check()
         if epoch.begins_at and not partial:
             raise Wrong(f"{check.name}: receipts begin behind {epoch.begins_at} samples of it "

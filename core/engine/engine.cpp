@@ -85,7 +85,7 @@ EngineCounters Engine::counters() const {
   const Dispatching::Refusals refused = parts_->dispatching.refused();
   counters.refused_proposals = memory.refused_allocations + memory.refused_evictions +
                                parts_->selection.refused() + refused.dispatch + refused.scaling +
-                               parts_->s.buffers.refused();
+                               parts_->s.buffers.refused() + parts_->s.refused_weights;
   counters.operations = parts_->operations;
   counters.node_slots = parts_->s.nodes.size();
   counters.worker_slots = parts_->s.workers.size();

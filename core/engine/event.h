@@ -88,8 +88,13 @@ struct JobJoined {
   std::string_view buffer_policy;
   // live: how long a step waits for records before those that the job has had fill it
   Duration fills_after{};
-  std::uint64_t fills_from = 0;   // live: of the last so many records that it has had
-  bool fills_cut = false;         // live: fills only stand for what is missing, a rank has a record
+  std::uint64_t fills_from = 0;  // live: of the last so many records that it has had
+  bool fills_cut = false;        // live: fills only stand for what is missing, a rank has a record
+  // live, one rank, batches of one: a program asks for samples by their keys (SamplesWanted), of
+  // any dataset; nothing of it is promised
+  bool asked = false;
+  // mixed, of weights that may change: by this policy, as the job's losses say; empty: by none
+  std::string_view weights_policy;
   Digest pipeline_hash = 0;       // what the job has trained with so far; 0: anything
   std::span<const NodeId> ranks;  // the node of each
   // Where to start; null: at the beginning. A mixture has one always.
@@ -117,7 +122,7 @@ struct BatchWanted {  // the rank has room for `credits` more batches
 };
 // A listed order: these samples, in this order, as one batch. `next_uses` is empty, or has for each
 // sample the index of the later request of the same share that wants it next (kNeverUsed,
-// kUnknownUse).
+// kUnknownUse). Of a job that asks: its next steps, at most as many as it has credits.
 struct SamplesWanted {
   JobId job;
   Rank rank;
@@ -279,6 +284,13 @@ struct MixtureChanged {
   std::span<const std::uint64_t> parts;
 };
 
+// What a rank's network loses on the sources of the job's mixture, one number for each; no number:
+// it says nothing of that source. For the policy of the job's weights.
+struct LossesReported {
+  JobId job;
+  std::span<const float> losses;
+};
+
 // A source that grows has the records [first, end): those before are gone, and no others will come
 // between. Records stay in its log as long as that has room.
 struct SourceGrew {
@@ -298,7 +310,7 @@ using Event = std::variant<CatalogueKnown, PipelineKnown, JobJoined, JobLeft, Ra
                            NodeJoined, NodeQuiesced, NodeLost, WorkerJoined, WorkerQuiesced,
                            WorkerLost, CapacityChanged, DecodedMeasured, DatasetKept, PolicyChanged,
                            ConfigurationChanged, TimerFired, SamplesKept, MixtureChanged,
-                           SamplesDescribed, BufferPromised, SourceGrew>;
+                           SamplesDescribed, BufferPromised, SourceGrew, LossesReported>;
 
 // ---------------------------------------------------------------------------------- commands ----
 

@@ -84,7 +84,8 @@ BATCHFLOW_FIELDS(PipelineKnown, pipeline, hash)
 BATCHFLOW_FIELDS(JobJoined, job, user, dataset, pipeline, order, has_shuffle_seed, shuffle_seed,
                  batch_samples, drop_last, epochs, steps, credits, weight, latency_target, draws,
                  multinomial, node_local, runs, rehearsed, buffer, buffer_exemplars, buffer_policy,
-                 fills_after, fills_from, fills_cut, pipeline_hash, ranks, position)
+                 fills_after, fills_from, fills_cut, asked, weights_policy, pipeline_hash, ranks,
+                 position)
 BATCHFLOW_FIELDS(JobLeft, job)
 BATCHFLOW_FIELDS(RankLost, job, rank)
 BATCHFLOW_FIELDS(JobResized, job, batch_samples, ranks)
@@ -115,6 +116,7 @@ BATCHFLOW_FIELDS(MixtureChanged, job, at, parts)
 BATCHFLOW_FIELDS(SamplesDescribed, job, features, samples, labels, values)
 BATCHFLOW_FIELDS(BufferPromised, buffer, version, exemplars_most, policy, shown, exemplars)
 BATCHFLOW_FIELDS(SourceGrew, dataset, first, end, kept, kept_most, ended)
+BATCHFLOW_FIELDS(LossesReported, job, losses)
 
 // -------------------------------------------------------------------------------- commands ----
 

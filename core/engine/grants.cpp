@@ -30,7 +30,7 @@ void Grants::begin(Job& job) {
       job.member = stream.lanes->add_relaxed(job.index.value, lanes);
     }
   } else if (job.order == Order::live) {
-    return begin_live(job);
+    return job.by_key ? begin_asked(job) : begin_live(job);
   } else {
     return begin_in_sequence(job);
   }
@@ -73,7 +73,7 @@ void Grants::begin_in_sequence(Job& job) {
 
 // Its indices count from where it begins, so no position names them.
 void Grants::begin_live(Job& job) {
-  Stream& stream = s_.streams[job.stream];
+  const Stream& stream = s_.streams[job.stream];
   const order::Position::Fields& at = job.committed.fields();
   auto epoch = std::make_unique<order::LiveEpoch>(
       order::KeyRoot{at.dataset_version, at.seed}, hash(job.id.value, ++s_.serials),
@@ -82,24 +82,52 @@ void Grants::begin_live(Job& job) {
   job.live = epoch.get();
   job.drawn = std::move(epoch);
   job.short_since = kNever;
-  const std::uint32_t block = order::live_block_samples(job.batch_samples, stream.block_samples);
-  constexpr auto kLaneBlocks =
-      static_cast<std::uint32_t>(order::kLiveBlocksMost / order::kLanesMost);
-  const order::LaneSizes sizes{order::kLiveBlocksMost * block, block, kLaneBlocks};
-  stream.lanes->set_sizes(sizes);
-  job.member = stream.lanes->add_strict(job.index.value, job.live->generation(), 0);
-  job.lanes_epoch = at.epoch;
-  job.draws = sizes.samples;
-  open_run(job, at.epoch, 0);
+  begin_drawn(job, order::live_block_samples(job.batch_samples, stream.block_samples));
   job.runs.back().acknowledged = at.consumed;
 }
 
+void Grants::begin_asked(Job& job) {
+  auto epoch = std::make_unique<order::AskedEpoch>(hash(job.id.value, ++s_.serials));
+  job.asks = epoch.get();
+  job.drawn = std::move(epoch);
+  begin_drawn(job, 1);
+}
+
+// As many blocks as a job may have, of draws that become known as it goes on.
+void Grants::begin_drawn(Job& job, std::uint32_t block_samples) {
+  constexpr auto kLaneBlocks =
+      static_cast<std::uint32_t>(order::kLiveBlocksMost / order::kLanesMost);
+  const order::LaneSizes sizes{order::kLiveBlocksMost * block_samples, block_samples, kLaneBlocks};
+  order::Lanes& lanes = *s_.streams[job.stream].lanes;
+  lanes.set_sizes(sizes);
+  job.member = lanes.add_strict(job.index.value, job.drawn->generation(), 0);
+  job.lanes_epoch = job.committed.epoch();
+  job.draws = sizes.samples;
+  open_run(job, job.lanes_epoch, 0);
+}
+
+bool Grants::ask(Job& job, std::span<const SampleId> samples) {
+  const Dataset& dataset = s_.datasets[job.dataset];
+  const std::uint64_t first = dataset.source ? dataset.source->first : 0;
+  const std::uint64_t end = dataset.source ? dataset.source->end : dataset.catalogue->samples();
+  const bool known = std::all_of(samples.begin(), samples.end(), [&](SampleId sample) {
+    return sample.value >= first && sample.value < end;
+  });
+  if (!job.asks || job.runs.empty() || !known) return false;
+  const std::uint64_t out = job.runs.back().first_step + job.asks->asked() - job.committed_step;
+  if (samples.size() > job.credits - std::min<std::uint64_t>(out, job.credits)) return false;
+  job.asks->ask(samples);
+  job.ranks.front().stall.wanted(s_.now, static_cast<std::uint32_t>(samples.size()));
+  s_.look_at(job.index);
+  return true;
+}
+
 bool Grants::is_decided(const Job& job, order::BlockRef block) const {
-  if (!job.live) return true;
+  if (!job.live && !job.asks) return true;
   const order::Lanes& lanes = *s_.streams[job.stream].lanes;
   const order::BlockName name = lanes.name(block);
   const order::LaneSizes& sizes = lanes.sizes(block);
-  return job.live->has((sizes.first_block_of(name.lane) + name.block) * sizes.block_samples);
+  return job.drawn->has((sizes.first_block_of(name.lane) + name.block) * sizes.block_samples);
 }
 
 // Whether it is known what the step has.
@@ -297,6 +325,7 @@ bool Grants::has_step(Job& job, std::uint64_t step) {
   while (step >= job.runs.back().first_step + job.runs.back().steps) {
     if (!open_next_run(job)) return false;
   }
+  if (job.asks) return step - job.runs.back().first_step < job.asks->asked();
   return !job.live || decide(job, step);
 }
 
@@ -480,6 +509,7 @@ void Grants::forget_committed(Job& job) {
       job.mixed->forget(job.committed.consumed() / block * block);
     }
     if (job.live) job.live->forget(done * job.live->step_samples());
+    if (job.asks) job.asks->forget(done);
     if (!all || job.runs.size() == 1) return;
     for (Sequence* one : run.sequences())
       std::for_each(one->grants.begin(), one->grants.end(), drop);

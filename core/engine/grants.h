@@ -28,6 +28,8 @@ class Grants {
   void draw_mixture(Job& job);
   // The source of a live job has ended, and all that it had is decided.
   static bool is_at_end(const Job& job) { return job.live && job.live->has_ended(); }
+  // The job asks for these samples. False: not one that it may ask for now.
+  [[nodiscard]] bool ask(Job& job, std::span<const SampleId> samples);
   // Whether the block has samples that are known by now.
   bool is_decided(const Job& job, order::BlockRef block) const;
   // The job has begun after the last of its epochs, or has yet to begin: it gets nothing.
@@ -67,6 +69,8 @@ class Grants {
   bool freeze(Job& job);
   bool may_open_next(const Job& job) const;
   void begin_live(Job& job);
+  void begin_asked(Job& job);
+  void begin_drawn(Job& job, std::uint32_t block_samples);
   bool decide(Job& job, std::uint64_t step);
   bool decide_next(Job& job, EpochRun& run);
   static bool end_live(order::LiveEpoch& live, EpochRun& run, std::uint64_t records);

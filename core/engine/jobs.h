@@ -18,10 +18,12 @@
 #include "core/engine/catalogue.h"
 #include "core/engine/event.h"
 #include "core/engine/indices.h"
+#include "core/engine/loss_weights.h"
 #include "core/engine/memory.h"
 #include "core/engine/runs.h"
 #include "core/engine/sample_costs.h"
 #include "core/engine/stall_meter.h"
+#include "core/order/asked_epoch.h"
 #include "core/order/chosen.h"
 #include "core/order/drawn_epoch.h"
 #include "core/order/lanes.h"
@@ -257,9 +259,11 @@ struct Job {
   bool node_local = false;      // each node has a sequence of its own: relaxed
   std::uint32_t rehearsed = 0;  // m
   Buffer* buffer = nullptr;     // that the engine fills for it; null: none
-  Duration fills_after{};       // live, as JobJoined has them
+  std::unique_ptr<LossWeights> loss_weights;  // mixed: by which its weights change; null: by none
+  Duration fills_after{};                     // live, as JobJoined has them
   std::uint64_t fills_from = 0;
   bool fills_cut = false;
+  bool by_key = false;  // live: a program asks for its samples
 
   // Membership: how it is served. A join begins as `joining`, a resize as `resizing`, from any
   // state but `refused`. A lost rank makes the job `degraded` until it is resized. Only a running
@@ -325,6 +329,7 @@ struct Job {
   std::unique_ptr<order::DrawnEpoch> drawn;  // drawn orders: the running epoch
   order::MixedEpoch* mixed = nullptr;        // mixed orders: the same
   order::LiveEpoch* live = nullptr;          // live orders: the same
+  order::AskedEpoch* asks = nullptr;         // a job that asks: the same
   Instant short_since = kNever;  // live: since when its ranks wait for records that have not come
   Instant fills_at{};            // live: when it is looked at again, if that is to come
   std::deque<order::ChosenEpoch> chosen_epochs;  // if samples are chosen; oldest first

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/check.h"
+#include "core/base/config_value.h"
 #include "core/engine/books.h"
 #include "core/engine/seed_group.h"
 #include "core/order/lane_sizes.h"
@@ -42,6 +43,7 @@ std::optional<Refusal> Membership::objection(const JobJoined& event) const {
   }
   if ((event.order == Order::mixed) != (event.position && event.position->fields().mixing))
     return event.order == Order::mixed ? Refusal::bad_request : Refusal::bad_position;
+  if (!event.weights_policy.empty() && !has_weights_policy(event)) return Refusal::bad_request;
   const Catalogue& catalogue = *s_.datasets[dataset].catalogue;
   const bool cuts_relaxed = event.order == Order::relaxed && !is_chosen(event);
   if (((event.node_local || event.runs) && !cuts_relaxed) ||
@@ -49,7 +51,10 @@ std::optional<Refusal> Membership::objection(const JobJoined& event) const {
       (event.rehearsed > 0 && !order::may_rehearse(event.order))) {
     return Refusal::wrong_order;
   }
-  if ((event.order == Order::live) != s_.datasets[dataset].source.has_value())
+  const bool asks_well = event.order == Order::live && event.ranks.size() == 1 &&
+                         event.batch_samples == 1 && event.fills_from == 0 && !event.position;
+  if (event.asked && !asks_well) return Refusal::bad_request;
+  if (!event.asked && (event.order == Order::live) != s_.datasets[dataset].source.has_value())
     return Refusal::wrong_order;
   const std::uint64_t samples = catalogue.samples();
   const std::uint64_t step = std::uint64_t{event.batch_samples} * event.ranks.size();
@@ -61,6 +66,17 @@ std::optional<Refusal> Membership::objection(const JobJoined& event) const {
   const std::uint64_t epoch = epoch_samples_of(event, catalogue, event.position);
   if (event.drop_last && step > epoch) return Refusal::bad_request;
   return std::nullopt;
+}
+
+// Whether there is such a policy, and weights that it may change.
+bool Membership::has_weights_policy(const JobJoined& event) const {
+  if (event.order != Order::mixed || !event.position->fields().mixing->may_change()) return false;
+  try {
+    s_.list.choose(PolicyKind::mixture, event.weights_policy);
+    return true;
+  } catch (const ConfigError&) {
+    return false;
+  }
 }
 
 void Membership::refuse_join(JobId job, Refusal why, std::uint64_t needed,
@@ -132,6 +148,7 @@ void Membership::joined(const JobJoined& event) {
   job.fills_after = std::max(event.fills_after, Duration(0));
   job.fills_from = event.fills_from;
   job.fills_cut = event.fills_cut;
+  job.by_key = event.asked;
   for (const NodeId node : event.ranks) {
     job.ranks.emplace_back();
     job.ranks.back().node = node;
@@ -161,6 +178,9 @@ void Membership::joined(const JobJoined& event) {
   reserves_.take(job);
   item_shares_.settle(dataset);
   if (event.buffer != 0) join_buffer(job, event, *dataset.catalogue);
+  if (!event.weights_policy.empty())
+    job.loss_weights =
+        std::make_unique<LossWeights>(event.weights_policy, s_.list, *position.fields().mixing);
   s_.promise_joined(job, event);
   joining_.push_back(index);
 }
@@ -291,7 +311,7 @@ void Membership::resized(Job& job, const JobResized& event) {
   const bool nodes_known = std::all_of(event.ranks.begin(), event.ranks.end(), [&](NodeId node) {
     return s_.node_of.has(node) && s_.memory.has(dram_of(node));
   });
-  if (step == 0 || !nodes_known || job.order == Order::listed ||
+  if (step == 0 || !nodes_known || job.order == Order::listed || job.by_key ||
       (job.drop_last && step > job.draws) || event.batch_samples <= job.rehearsed) {
     return refuse(job, Refusal::bad_request, 0, 0);
   }
@@ -488,6 +508,17 @@ void Membership::mixture_changed(Job& job, const MixtureChanged& event) {
   if (job.mixed) job.mixed->change(change);
   s_.promise_mixture_changed(job, change);
   s_.emit(MixtureSet{job.id, change.at, s_.arena.copy(change.parts), change.soon});
+}
+
+void Membership::losses_reported(Job& job, const LossesReported& event) {
+  if (job.state == Job::State::refused) return s_.stale();
+  if (!job.loss_weights || event.losses.size() != job.loss_weights->sources())
+    return s_.protocol_error();
+  job.loss_weights->report(event.losses);
+  const std::uint64_t refused = job.loss_weights->refused();
+  const auto parts = job.loss_weights->decide(job.id, *job.committed.fields().mixing);
+  s_.refused_weights += job.loss_weights->refused() - refused;
+  if (parts) mixture_changed(job, {job.id, 0, *parts});
 }
 
 void Membership::still_stranded(StreamId index, std::uint64_t serial) {

@@ -43,6 +43,8 @@ class Membership {
   // Works on the mixtures of jobs that have yet to begin, for `most` samples of their sources.
   void settle_mixtures(std::uint64_t most);
   void mixture_changed(Job& job, const MixtureChanged& event);
+  // The policy of its weights may want others by now.
+  void losses_reported(Job& job, const LossesReported& event);
   void timed_out(JobIndex job, std::uint64_t serial);
   void still_stranded(StreamId stream, std::uint64_t serial);
   void refuse_join(JobId job, Refusal why, std::uint64_t needed, std::uint64_t available);
@@ -67,6 +69,7 @@ class Membership {
   void join_buffer(Job& job, const JobJoined& event, const Catalogue& catalogue);
   std::uint64_t seed_group(const JobJoined& event, bool chosen) const;
   bool is_chosen(const JobJoined& event) const;
+  bool has_weights_policy(const JobJoined& event) const;
   std::optional<Refusal> objection(const JobJoined& event) const;
   void move(Job& job);
   JobJoined as_joined(const Job& job) const;

@@ -277,7 +277,8 @@ void Engine::Parts::change_policy(const PolicyName& name, const PolicyChoice& ch
       return dispatching.change_scaling(
           make_next<MakeScaling>(scaling_choice, dispatching.scaling_policy(), choice));
     case PolicyKind::rehearsal:
-      return s.protocol_error();  // each buffer keeps the one that it was made with
+    case PolicyKind::mixture:
+      return s.protocol_error();  // each buffer and job keeps the one that it was made with
   }
 }
 

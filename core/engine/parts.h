@@ -138,7 +138,12 @@ struct Engine::Parts final : Reads::Listener {
     membership.draw_when_all_ask(*live_job);
   }
   void on(const SamplesWanted& event) {
-    if (Job* live_job = job(event.job)) listed.wanted(*live_job, event);
+    Job* const live_job = job(event.job);
+    if (!live_job) return;
+    if (!live_job->by_key) return listed.wanted(*live_job, event);
+    if (live_job->state != Job::State::running) return s.stale();
+    const bool is_plain = event.rank == 0 && event.next_uses.empty() && event.sizes.empty();
+    if (!is_plain || !grants.ask(*live_job, event.samples)) s.protocol_error();
   }
   void on(const BatchConsumed& event) {
     if (Job* live_job = job(event.job)) delivery.consumed(*live_job, event);
@@ -182,6 +187,9 @@ struct Engine::Parts final : Reads::Listener {
   void on(const TimerFired&) {}  // what is due is done in any step
   void on(const MixtureChanged& event) {
     if (Job* live_job = job(event.job)) membership.mixture_changed(*live_job, event);
+  }
+  void on(const LossesReported& event) {
+    if (Job* live_job = job(event.job)) membership.losses_reported(*live_job, event);
   }
   void on(const SamplesKept& event) { kept_before.kept(event); }
   void on(const SamplesDescribed& event);

@@ -1,5 +1,5 @@
-// The six kinds of policy. A policy proposes and the engine disposes. A policy answers with an id,
-// an index or shares; the engine checks the answer, applies it and counts it. A proposal that
+// The seven kinds of policy. A policy proposes and the engine disposes. A policy answers with an
+// id, an index or shares; the engine checks the answer, applies it and counts it. A proposal that
 // breaks a rule is refused and counted, and can never corrupt the engine: a built-in default
 // answers that question instead, so that a wrong answer stops no job.
 //
@@ -426,6 +426,46 @@ class RehearsalPolicy : public Policy {
 
 struct RehearsalContext {
   std::size_t capacity;  // of the buffer; at least 1
+  const Parameters& parameters;
+  const void* plugin = nullptr;  // PolicyEntry::plugin
+};
+
+// -------------------------------------------------------------------------------- mixture ----
+
+// What a mixture policy knows of one source of a job's mixture.
+struct SourceView {
+  std::uint64_t samples = 0;  // that it has
+  std::uint64_t drawn = 0;    // from it, in committed steps
+  double weight = 0;          // that it has now; those of all sources sum to 1
+  // The mean of the losses that ranks have reported since the policy was asked last; where there
+  // were none, the mean of before. Unknown: none was reported since the job came.
+  bool is_known = false;
+  double loss = 0;
+  std::uint32_t reports = 0;  // since the policy was asked last
+};
+
+struct MixtureView {
+  JobId job;
+  std::uint64_t drawn = 0;  // samples of all sources, in committed steps
+  std::span<const SourceView> sources;
+};
+
+// Which weights the sources of a job's mixture have, by the losses that its ranks report. One
+// instance serves one job.
+//
+// Weights are promised, and policies are not: a service that begins anew makes the policy anew, and
+// it goes on from the weights that it is shown.
+class MixturePolicy : public Policy {
+ public:
+  // After how many samples of the job it is asked again; at least 1.
+  virtual std::uint64_t every() const = 0;
+  // What the sources weigh from now on: finite numbers, none below 0, one above 0. `weights` are
+  // those of now.
+  virtual void weigh(const MixtureView& view, std::span<double> weights) = 0;
+};
+
+struct MixtureContext {
+  std::size_t sources;  // of the mixture; at least 1
   const Parameters& parameters;
   const void* plugin = nullptr;  // PolicyEntry::plugin
 };

@@ -23,6 +23,7 @@ using MakeSelection = std::unique_ptr<SelectionPolicy> (*)(const PolicyContext&)
 using MakeDispatch = std::unique_ptr<DispatchPolicy> (*)(const PolicyContext&);
 using MakeScaling = std::unique_ptr<ScalingPolicy> (*)(const PolicyContext&);
 using MakeRehearsal = std::unique_ptr<RehearsalPolicy> (*)(const RehearsalContext&);
+using MakeMixture = std::unique_ptr<MixturePolicy> (*)(const MixtureContext&);
 
 template <class Make>
 using Made = std::invoke_result_t<Make, const PolicyContext&>;
@@ -32,7 +33,7 @@ struct PolicyEntry {
   std::string_view name;
   std::string_view help;  // one line, and further lines if needed
   std::variant<MakeAllocation, MakeEviction, MakeSelection, MakeDispatch, MakeScaling,
-               MakeRehearsal>
+               MakeRehearsal, MakeMixture>
       make;
   std::span<const Parameter> parameters = {};
   // Needs to know all next uses, as traces do: a bound for the others rather than a competitor.
@@ -84,6 +85,10 @@ struct PolicyChoice {
   // REQUIRES: a rehearsal policy, capacity > 0
   std::unique_ptr<RehearsalPolicy> make_rehearsal(std::size_t capacity) const {
     return std::get<MakeRehearsal>(entry->make)({capacity, parameters, entry->plugin});
+  }
+  // REQUIRES: a mixture policy, sources > 0
+  std::unique_ptr<MixturePolicy> make_mixture(std::size_t sources) const {
+    return std::get<MakeMixture>(entry->make)({sources, parameters, entry->plugin});
   }
 };
 

@@ -11,8 +11,8 @@
 namespace batchflow::engine {
 namespace {
 
-constexpr std::string_view kKindNames[kPolicyKinds] = {"allocation", "eviction", "selection",
-                                                       "dispatch",   "scaling",  "rehearsal"};
+constexpr std::string_view kKindNames[kPolicyKinds] = {
+    "allocation", "eviction", "selection", "dispatch", "scaling", "rehearsal", "mixture"};
 constexpr std::string_view kOneEviction = "eviction.";
 constexpr std::string_view kEvictionKinds[kEvictions] = {"eviction.encoded", "eviction.decoded",
                                                          "eviction.prepared", "eviction.drive"};
@@ -100,6 +100,11 @@ void set_policy(PolicyTexts& texts, std::string_view name, const std::string& te
     throw ConfigError(
         "a buffer has the rehearsal policy that its job asks for (in Python: rehearsal=), so none "
         "is set here");
+  if (named.kind == PolicyKind::mixture)
+    throw ConfigError(
+        "a mixture has the policy that its job asks for (in Python: weights_policy=), so none is "
+        "set "
+        "here");
   for (const std::size_t one : named.evictions) texts.eviction[one] = text;
   if (named.kind == PolicyKind::eviction) return;
   visit_policies(texts, [&](std::string_view one, std::string& at) {

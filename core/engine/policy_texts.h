@@ -19,9 +19,12 @@ enum class PolicyKind : std::uint8_t {
   selection,
   dispatch,
   scaling,
-  rehearsal  // each buffer has the one that its first job asked for: it is in no PolicyTexts
+  // Not in PolicyTexts: each buffer has the one that its first job asked for, and each mixture the
+  // one that its job asked for.
+  rehearsal,
+  mixture
 };
-inline constexpr std::size_t kPolicyKinds = 6;
+inline constexpr std::size_t kPolicyKinds = 7;
 std::string_view policy_kind_name(PolicyKind kind);
 std::string policy_kinds();  // their names, for people: `allocation, eviction, ...`
 PolicyKind policy_kind(std::string_view name);  // throws ConfigError naming the nearest kind

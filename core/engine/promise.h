@@ -34,6 +34,7 @@ struct PromisedJoin {
   JobJoined join;    // its lists and position point into this struct
   std::string name;  // that a backend knows the job by; the engine has none
   std::string buffer_policy;
+  std::string weights_policy;
   std::vector<NodeId> ranks;
   order::Position position;
 };

@@ -115,6 +115,8 @@ void EngineState::promise_joined(const Job& job, const JobJoined& event) {
   promise.join.position = job.committed;
   promise.join.buffer_policy = std::string(event.buffer_policy);
   promise.join.join.buffer_policy = {};
+  promise.join.weights_policy = std::string(event.weights_policy);
+  promise.join.join.weights_policy = {};
 }
 
 void EngineState::promise_resized(const Job& job) {

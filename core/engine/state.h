@@ -145,6 +145,7 @@ struct EngineState {
   std::vector<Resident> evicted;           // by shares, not carried out yet
   order::PermutationCache rehearsed;       // orders of buffers
   Buffers buffers;                         // those that the engine fills
+  std::uint64_t refused_weights = 0;       // answers of mixture policies
   // Block names to sample ids, for all streams: its tables are bounded, however many streams there
   // are.
   order::Expander expander{std::size_t{32} << 20};

@@ -189,8 +189,11 @@ bool Streams::add_node(Stream& stream, NodeId node) {
   const Dataset& dataset = datasets_[stream.dataset];
   StreamNode part;
   part.node = node;
-  const std::uint64_t blocks =
+  const std::uint64_t all =
       (dataset.catalogue->samples() + stream.block_samples - 1) / stream.block_samples;
+  // A job that asks may ask for a sample again and again.
+  const std::uint64_t blocks =
+      stream.family == Order::live ? std::max(all, order::kLiveBlocksMost) : all;
   part.share = s_.memory.add_share({dram_of(node), ShareUse::blocks, dataset.id,
                                     stream.pipeline->hash, stream.block_bytes, 0, blocks});
   s_.memory[part.share].stream = stream.id;

@@ -96,10 +96,9 @@ std::optional<SampleId> replacement(const EngineState& s, const Block& block, Sa
   const Stream& stream = s.streams[block.stream];
   const Catalogue& catalogue = *s.datasets[stream.dataset].catalogue;
   const order::KeyRoot root{catalogue.version(), stream.seed};
-  if (stream.family == Order::live) {
-    const GrowingSource& source = *s.datasets[stream.dataset].source;
+  if (const auto& source = s.datasets[stream.dataset].source) {
     return order::replacement(root, 0, occurrence, corrupt,
-                              {SampleId(source.first), source.end - source.first}, is_corrupt);
+                              {SampleId(source->first), source->end - source->first}, is_corrupt);
   }
   if (stream.family != Order::mixed || block.rehearsal)
     return order::replacement(root, block.name.generation, block.name.pass, corrupt,

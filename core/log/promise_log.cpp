@@ -11,7 +11,6 @@
 #include "core/log/field_codec.h"
 #include "core/order/index_set.h"
 #include "core/order/permutation.h"
-#include "core/order/position_forms.h"
 
 namespace batchflow::log {
 
@@ -27,6 +26,7 @@ engine::JobJoined whole(const engine::PromisedJoin& promised) {
   engine::JobJoined join = promised.join;
   join.ranks = promised.ranks;
   join.buffer_policy = promised.buffer_policy;
+  join.weights_policy = promised.weights_policy;
   // A listed order has no position: its samples are named by its job.
   join.position = join.order == Order::listed ? nullptr : &promised.position;
   return join;
@@ -113,12 +113,14 @@ std::optional<engine::Promise> taken(std::span<const std::byte> payload, Arena& 
     reader.take(name);
     promise.join.name = name;
     promise.join.buffer_policy = join.buffer_policy;
+    promise.join.weights_policy = join.weights_policy;
     promise.join.ranks.assign(join.ranks.begin(), join.ranks.end());
     if (join.position) promise.join.position = *join.position;
     if (join.position == nullptr && join.order != Order::listed) return std::nullopt;
     join.ranks = {};
     join.position = nullptr;
     join.buffer_policy = {};
+    join.weights_policy = {};
   } else if (promise.kind == engine::Promise::Kind::committed) {
     std::span<const order::Slice> slices;
     reader.take(promise.step);
@@ -224,6 +226,7 @@ std::string Promises::joined(const engine::Promise& promise) {
   job.join.join.ranks = {};
   job.join.join.position = nullptr;
   job.join.join.buffer_policy = {};
+  job.join.join.weights_policy = {};
   const engine::JobJoined& join = job.join.join;
   if (join.buffer == 0) return "";
   const engine::BufferName name{join.buffer, job.join.position.fields().dataset_version};

@@ -67,7 +67,7 @@ class Promises {
 // Writes the log and keeps its state.
 class PromiseLog {
  public:
-  static constexpr std::uint32_t kVersion = 7;
+  static constexpr std::uint32_t kVersion = 8;
 
   explicit PromiseLog(Bytes bytes_max);
   // Goes on from what a recovery found; its first bytes are a snapshot.

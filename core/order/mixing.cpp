@@ -129,6 +129,13 @@ void Mixing::change_now() {
   }
 }
 
+std::vector<std::uint64_t> Mixing::last_parts() const {
+  if (!changes_.empty()) return changes_.back().parts;
+  std::vector<std::uint64_t> parts;
+  for (std::uint32_t i = 0; i < mixture_.sources(); ++i) parts.push_back(mixture_.part(i));
+  return parts;
+}
+
 std::size_t Mixing::changes_left() const {
   const std::size_t most = std::min(kChangesMost, kChangedPartsMost / sources_.size());
   return most - std::min(most, changes_.size());

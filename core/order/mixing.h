@@ -64,6 +64,8 @@ class Mixing {
   };
   std::uint64_t part(std::uint32_t source) const { return mixture_.part(source); }
   std::uint64_t taken(std::uint32_t source) const { return mixture_.taken(source); }
+  // The parts after all changes to come.
+  std::vector<std::uint64_t> last_parts() const;
   Draw next() const { return {mixture_.next(), mixture_.taken(mixture_.next())}; }
   void take();
 

@@ -145,6 +145,7 @@ decltype(engine::PolicyEntry::make) proxy_of(engine::PolicyKind kind) {
       return &make_proxy<DispatchProxy, engine::DispatchPolicy, PolicyContext>;
     case engine::PolicyKind::scaling:
     case engine::PolicyKind::rehearsal:  // of no plugin: they are refused before
+    case engine::PolicyKind::mixture:
       break;
   }
   return &make_proxy<ScalingProxy, engine::ScalingPolicy, PolicyContext>;

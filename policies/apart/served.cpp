@@ -412,6 +412,7 @@ std::unique_ptr<Served::Instance> Served::make(std::span<const std::byte> call) 
       instance->policy = choice.make<engine::MakeScaling>(random);
       break;
     case engine::PolicyKind::rehearsal:
+    case engine::PolicyKind::mixture:
       return nullptr;
   }
   return instance;

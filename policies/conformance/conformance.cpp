@@ -254,6 +254,54 @@ class Rehearsal {
   std::uint64_t shown_ = 0;
 };
 
+// A mixture that goes on from the weights that it was given; sometimes another policy of the same
+// choice takes over, as after a crash.
+class MixtureUse {
+ public:
+  MixtureUse(const engine::PolicyChoice& choice, std::uint64_t seed)
+      : choice_(choice),
+        sources_(1 + Random(hash(seed, 8)).below(20)),
+        policy_(choice.make_mixture(sources_.size())) {
+    for (engine::SourceView& source : sources_)
+      source.weight = 1 / static_cast<double>(sources_.size());
+  }
+
+  std::uint64_t ask(Random& random) {
+    if (random.below(10) == 0) policy_ = choice_.make_mixture(sources_.size());
+    must(policy_->every() > 0, "it is asked again after no samples");
+    std::uint64_t drawn = 0;
+    std::vector<double> weights;
+    for (engine::SourceView& source : sources_) {
+      source.samples = 1 + random.below(1000);
+      source.drawn += random.below(1000);
+      source.is_known = source.is_known || random.below(2) == 0;
+      source.reports = static_cast<std::uint32_t>(random.below(3));
+      constexpr double kLosses[] = {0, 1, 2.5, -1, 3e38, -3e38, 1e-30};
+      source.loss = kLosses[random.below(std::size(kLosses))] * random.unit();
+      drawn += source.drawn;
+      weights.push_back(source.weight);
+    }
+    policy_->weigh({JobId(1), drawn, sources_}, weights);
+    double sum = 0;
+    for (const double weight : weights) {
+      must(std::isfinite(weight) && weight >= 0, "it gives a source the weight {}", weight);
+      sum += weight;
+    }
+    must(sum > 0, "it gives no source any weight");
+    std::uint64_t digest = 0;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      sources_[i].weight = weights[i] / sum;
+      digest = hash(digest, static_cast<std::uint64_t>(sources_[i].weight * 1e15));
+    }
+    return digest;
+  }
+
+ private:
+  const engine::PolicyChoice& choice_;
+  std::vector<engine::SourceView> sources_;
+  std::unique_ptr<engine::MixturePolicy> policy_;
+};
+
 // Two of them, so that a policy that draws from elsewhere than its own stream is noticed.
 template <class Use>
 std::uint64_t ask_both(const engine::PolicyChoice& choice, std::uint64_t seed, int steps) {
@@ -297,6 +345,8 @@ std::uint64_t use_at_random(const engine::PolicyChoice& choice, std::uint64_t se
       return ask_both<Scaling>(choice, seed, steps);
     case engine::PolicyKind::rehearsal:
       return ask_both<Rehearsal>(choice, seed, steps);
+    case engine::PolicyKind::mixture:
+      return ask_both<MixtureUse>(choice, seed, steps);
     case engine::PolicyKind::eviction:
       break;
   }

@@ -324,6 +324,7 @@ decltype(engine::PolicyEntry::make) adaptor_of(engine::PolicyKind kind) {
       return &make_hosted<engine::DispatchPolicy, HostedDispatch, PolicyContext>;
     case engine::PolicyKind::scaling:
     case engine::PolicyKind::rehearsal:  // of no plugin: they are refused before
+    case engine::PolicyKind::mixture:
       break;
   }
   return &make_hosted<engine::ScalingPolicy, HostedScaling, PolicyContext>;

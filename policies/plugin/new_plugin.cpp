@@ -77,10 +77,11 @@ void check_name(std::string_view name) {
 
 std::vector<NewFile> new_plugin(std::string_view name, engine::PolicyKind kind) {
   check_name(name);
-  if (kind == engine::PolicyKind::rehearsal)
-    throw ConfigError(
-        "rehearsal policies are of the source tree (docs/policy-guide.md): no plugin can bring "
-        "one");
+  if (kind == engine::PolicyKind::rehearsal || kind == engine::PolicyKind::mixture)
+    throw ConfigError(fmt::format(
+        "{} policies are of the source tree (docs/policy-guide.md): no plugin can bring "
+        "one",
+        engine::policy_kind_name(kind)));
   const fs::path folder(name);
   return {{folder / fmt::format("{}.cpp", name), source_of(name, kind)},
           {folder / "CMakeLists.txt",

@@ -122,6 +122,7 @@ class Offer {
         policy.functions = &kScaling;
         return;
       case engine::PolicyKind::rehearsal:
+      case engine::PolicyKind::mixture:
         return;  // the host knows no such kind of plugins, and says so
     }
   }

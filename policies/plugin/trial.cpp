@@ -97,6 +97,7 @@ void make_each(const Plugin& plugin) {
         choice.make<engine::MakeScaling>(Random(1));
         break;
       case engine::PolicyKind::rehearsal:
+      case engine::PolicyKind::mixture:
         break;  // of no plugin
     }
     for (const Failure& failure : take_failures())

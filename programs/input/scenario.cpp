@@ -51,6 +51,10 @@ void check_grain(config::ConfigSection& section, const Scenario& scenario) {
                                  dataset.samples, dataset.name, scenario.grain.samples_per_item),
                      "write samples_per_item and samples that divide");
     }
+    if (dataset.live &&
+        (scenario.samples_per_item(dataset) > 1 || scenario.grain.epochs_per_block > 1))
+      section.refuse("grain", fmt::format("dataset '{}' grows record by record", dataset.name),
+                     "write samples_per_item: 1 and epochs_per_block: 1");
     if (scenario.items(dataset) > kItemsMost) {
       section.refuse("grain", fmt::format("dataset '{}' has too many items", dataset.name),
                      "write a greater samples_per_item");

@@ -81,6 +81,26 @@ datasets:               # examples
     opens: 0s           # until the first job can begin
     bundle: 0           # bytes in which small samples are read and kept, as 64kb; 0: each alone
   # - {name: none, samples: 51200, compute_only: true}   # made where it is used: nothing is moved
+  # - name: clicks      # grows while jobs read it, to so many records
+  #   samples: 1000000
+  #   bytes: 1kb
+  #   live:
+  #     arrivals: poisson       # or even, bursts, recorded
+  #     per_s: 1000             # records a second; of bursts, while they last
+  #     burst: 1s               # bursts: how long they are, and the pauses between them, mean
+  #     pause: 4s
+  #     recorded: rates.csv     # lines as 60,1500: from 60 s on, 1500 records a second
+  #     ends_after: 0s          # 0s: when all samples have come
+  #     lag: 0s                 # from where a record is made to the log
+  #     lag_shape: lognormal
+  #     lag_jitter: 0
+  #     lost: 0%                # of records, on their way
+  #     late_after: 0s          # records that are so much older than the newest are left out; 0s: none
+  #     keep: 1gib              # by the log
+  #     can_wait: true          # producers wait where it is nearly full; false: records are left out
+  #     sync: 1ms               # until what was written is durable
+  #     classes: 0
+  #     class_every: 0          # records after which the next class comes; 0: classes at random
 
 pipelines:              # examples; sizes and costs are of one sample, on one core
   - name: train
@@ -108,9 +128,12 @@ jobs:
     runs: false         # relaxed: shuffles bundles of the dataset, and samples near one another
     # mixture: {sources: 10, skew: 1, draws: 0, change_every: 0}   # instead of order: parts of the
     #   dataset, the i-th of which weighs 1 / i^skew; so many draws an epoch (0: as many as there
-    #   are samples); after so many samples each part gets the weight of the next (0: never)
+    #   are samples); after so many samples each part gets the weight of the next (0: never);
+    #   schedule: [{at: 5000, skew: 0}] gives them other weights from a sample of the job on
     # rehearsal: {samples: 16, exemplars: 2000}   # samples of each batch, drawn from exemplars; with
     #   policy: reservoir, the engine fills the buffer with what the job has had
+    # live: {wait: 200ms, fill: rehearse, window: 4096, begin: oldest}   # of a dataset that grows: after
+    #   so long without enough records a batch is filled from the last 4096 (or fill: short, none)
     importance:         # weighted: the scores that the job reports, of a lognormal distribution
       spread: 0         # deviation of their logarithm; 0: none are reported
       drift: 0          # the part of it that each epoch draws anew, from 0 to 1

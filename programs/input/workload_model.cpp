@@ -128,6 +128,10 @@ DatasetModel read_dataset(config::ConfigSection& entry) {
                              dataset.bundle, dataset.bytes),
                  "write more, or leave it out: only small samples are read in bundles");
   }
+  entry.section("live", [&](config::ConfigSection& live) { dataset.live = read_live_model(live); });
+  if (dataset.live && (dataset.compute_only || dataset.bundle > 0))
+    entry.refuse("live", "records are read from a log, one by one",
+                 "leave out compute_only and bundle");
   return dataset;
 }
 
@@ -210,11 +214,42 @@ MixtureModel read_mixture(config::ConfigSection& entry, std::uint64_t items) {
   mixture.draws = static_cast<std::uint64_t>(
       entry.integer("draws", 0, 0, static_cast<std::int64_t>(order::kSamplesMost)));
   mixture.change_every = static_cast<std::uint64_t>(entry.integer("change_every", 0, 0));
+  entry.sections("schedule", [&](config::ConfigSection& scheduled) {
+    const auto at = static_cast<std::uint64_t>(
+        scheduled.integer("at", 0, 0, static_cast<std::int64_t>(order::Mixing::kDrawsMost)));
+    if (!mixture.schedule.empty() && at < mixture.schedule.back().at)
+      scheduled.refuse("at", "it comes before the one above", "write them in their order");
+    mixture.schedule.push_back({at, scheduled.number("skew", 0, 0, 16)});
+  });
+  const std::size_t changes = std::min<std::size_t>(
+      order::Mixing::kChangesMost,
+      order::Mixing::kChangedPartsMost / std::max<std::size_t>(1, mixture.sources));
+  if (mixture.schedule.size() > changes)
+    entry.refuse("schedule", fmt::format("it has {} entries", mixture.schedule.size()),
+                 fmt::format("write {} at most", changes));
   return mixture;
+}
+
+// A source that grows has records in the order in which they come.
+void read_live_order(config::ConfigSection& entry, JobModel& job) {
+  job.order = Order::live;
+  for (const char* key : {"order", "mixture", "shuffle_seed", "node_local", "runs", "rehearsal",
+                          "importance", "checkpoint", "validation", "epochs"}) {
+    if (entry.has(key))
+      entry.refuse(key,
+                   "it is for datasets that do not grow; a live one has records in the order "
+                   "in which they come, and fills steps as `live` says",
+                   "leave it out");
+  }
+  entry.section("live", [&](config::ConfigSection& live) { job.live = read_live_reading(live); });
 }
 
 void read_order(config::ConfigSection& entry, const Scenario& scenario, JobModel& job) {
   const DatasetModel& dataset = scenario.datasets[static_cast<std::size_t>(job.dataset)];
+  if (dataset.live) return read_live_order(entry, job);
+  if (entry.has("live"))
+    entry.refuse("live", fmt::format("dataset '{}' does not grow", dataset.name),
+                 "write live: {per_s: 1000} for the dataset, or leave it out");
   // Not lists, and not feeds. A mixture is an order that its own section asks for.
   static_assert(static_cast<std::size_t>(Order::listed) + 3 == std::size(kOrderNames));
   const std::vector<std::string_view> others(std::begin(kOrderNames), std::end(kOrderNames) - 3);
@@ -481,10 +516,10 @@ std::vector<JobModel> read_jobs(config::ConfigSection& section, const Scenario& 
   return jobs;
 }
 
-std::vector<double> MixtureModel::weights(std::uint64_t changes) const {
+std::vector<double> MixtureModel::weights(std::uint64_t changes, double by) const {
   std::vector<double> made;
   for (std::uint64_t i = 0; i < sources; ++i)
-    made.push_back(std::pow(static_cast<double>((i + changes) % sources + 1), -skew));
+    made.push_back(std::pow(static_cast<double>((i + changes) % sources + 1), -by));
   return made;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "core/engine/catalogue.h"
 #include "programs/config/config.h"
 #include "programs/input/importance.h"
+#include "programs/input/live_model.h"
 #include "programs/input/quantities.h"
 
 namespace batchflow::input {
@@ -30,6 +32,7 @@ struct DatasetModel {
   Format format = Format::raw;
   Bytes bundle = 0;                    // in which small samples are read and kept; 0: each alone
   std::uint32_t samples_per_item = 0;  // 0: the scenario's grain
+  std::optional<LiveModel> live;       // it grows, to so many samples; each is a record
 };
 
 struct StepModel {
@@ -93,9 +96,16 @@ struct MixtureModel {
   double skew = 0;
   std::uint64_t draws = 0;         // samples of an epoch; 0: as many as the dataset has
   std::uint64_t change_every = 0;  // samples, after which each source gets the weight of the next
+  // From sample `at` of the job on, the sources weigh 1 / i^skew with another skew.
+  struct Scheduled {
+    std::uint64_t at = 0;
+    double skew = 0;
+  };
+  std::vector<Scheduled> schedule = {};
 
   // With the weights that they have after so many changes.
-  std::vector<double> weights(std::uint64_t changes) const;
+  std::vector<double> weights(std::uint64_t changes) const { return weights(changes, skew); }
+  std::vector<double> weights(std::uint64_t changes, double by) const;
 };
 
 struct JobModel {
@@ -112,6 +122,7 @@ struct JobModel {
   bool node_local = false;       // relaxed: each block is for the ranks of one node
   bool runs = false;             // relaxed: runs are shuffled, and samples near one another
   MixtureModel mixture;          // mixed
+  LiveReading live;              // of a dataset that grows
   std::uint32_t rehearsed = 0;   // of each batch, drawn from a buffer
   std::uint32_t exemplars = 0;   // samples of the dataset in that buffer, chosen at random
   std::string rehearsal_policy;  // or by this policy, of what the job has had

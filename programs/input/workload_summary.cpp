@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "core/base/names.h"
 #include "core/base/random.h"
@@ -21,6 +22,50 @@ std::string text_of(const Spread& spread, const char* unit) {
 
 std::string seconds_text(Duration duration) {
   return fmt::format("{} s", std::chrono::duration<double>(duration).count());
+}
+
+std::string summary_of(const ArrivalModel& arrivals) {
+  switch (arrivals.process) {
+    case ArrivalModel::Process::poisson:
+      return fmt::format("{} records a second by chance", arrivals.per_s);
+    case ArrivalModel::Process::even:
+      return fmt::format("{} records a second", arrivals.per_s);
+    case ArrivalModel::Process::bursts:
+      return fmt::format("{} records a second for {}, and then none for {}", arrivals.per_s,
+                         seconds_text(arrivals.burst), seconds_text(arrivals.pause));
+    case ArrivalModel::Process::recorded:
+      break;
+  }
+  Digest rates = 0;
+  for (const ArrivalModel::Rate& rate : arrivals.recorded)
+    rates = hash(rates, rate.from.count(), std::bit_cast<std::uint64_t>(rate.per_s));
+  return fmt::format("records at {} recorded rates, digest {:016x}", arrivals.recorded.size(),
+                     rates);
+}
+
+std::string summary_of(const LiveModel& live) {
+  std::string text = ", which grow by " + summary_of(live.arrivals);
+  const auto add = [&](bool said, const std::string& what) {
+    if (said) text += ", " + what;
+  };
+  add(live.ends_after.count() > 0, "until " + seconds_text(live.ends_after));
+  add(live.lag.count() > 0, "lag " + seconds_text(live.lag) + text_of(live.lag_spread, "lags"));
+  add(live.lost > 0, fmt::format("{} of them are lost", live.lost));
+  add(live.late_after.count() > 0, "late after " + seconds_text(live.late_after));
+  add(true, fmt::format("a log of {} bytes", live.keep));
+  add(!live.can_wait, "producers cannot wait");
+  add(true, "durable after " + seconds_text(live.sync));
+  add(live.classes > 0, fmt::format("{} classes", live.classes));
+  add(live.class_every > 0, fmt::format("another class each {} records", live.class_every));
+  return text;
+}
+
+std::string summary_of(const LiveReading& live) {
+  if (live.fills_from == 0) return "waits for records";
+  const std::string how = live.fills_cut
+                              ? "are short"
+                              : fmt::format("are filled from the last {} records", live.fills_from);
+  return fmt::format("batches {} after {}", how, seconds_text(live.fills_after));
 }
 
 std::string summary_of(const PipelineModel& pipeline) {
@@ -61,6 +106,8 @@ std::string summary_of(const Scenario& scenario, const JobModel& job) {
   add(job.drop_last, "drop_last");
   add(job.node_local, "node_local");
   add(job.runs, "runs");
+  add(job.order == Order::live, summary_of(job.live));
+  add(job.live.from_newest, "begins with the newest record");
   add(job.rehearsed > 0, fmt::format("{} rehearsed of {}", job.rehearsed, job.exemplars));
   add(job.importance.reports(), "reports scores");
   add(job.steps > 0, fmt::format("{} steps", job.steps));
@@ -78,8 +125,9 @@ std::string summary_of(const Scenario& scenario, const JobModel& job) {
 std::string summary_of(const DatasetModel& dataset) {
   if (dataset.compute_only)
     return fmt::format("{} samples, made where they are used", dataset.samples);
-  return fmt::format("{} samples of {} bytes{}", dataset.samples, dataset.bytes,
-                     text_of(dataset.bytes_spread, "sizes"));
+  return fmt::format("{} samples of {} bytes{}{}", dataset.samples, dataset.bytes,
+                     text_of(dataset.bytes_spread, "sizes"),
+                     dataset.live ? summary_of(*dataset.live) : "");
 }
 
 WorkloadSummary summary_of_workload(const Scenario& scenario) {

@@ -25,10 +25,11 @@ BATCHFLOW_RESULT(CachedBytes, encoded_dram, decoded_dram, prepared_dram, encoded
 BATCHFLOW_RESULT(ClusterSizes, nodes, gpus, cores, cache_bytes, nvme_bytes, store_bytes_per_s,
                  network_bytes_per_s, pcie_bytes_per_s)
 BATCHFLOW_RESULT(BufferResult, exemplars, classes, class_least, class_most, age)
+BATCHFLOW_RESULT(LiveResult, lag_mean_s, lag_p50_s, lag_p99_s, fill_age_s)
 BATCHFLOW_RESULT(JobResult, name, user, dataset, state, refusal, ranks, epochs, batches, samples,
                  fillers, rehearsed, restarts, preemptions, lost_samples, repeated_samples,
                  arrived_s, started_s, ended_s, time_s, compute_s, stall_s, idle_s, down_s,
-                 first_batch_s, first_step_s, samples_per_s, au, buffer, bottleneck, waited)
+                 first_batch_s, first_step_s, samples_per_s, au, buffer, live, bottleneck, waited)
 BATCHFLOW_RESULT(Aggregate, samples_per_s, stall_fraction, au, hit_ratio, cached_bytes_most,
                  samples, samples_requested, samples_read, storage_bytes, storage_reads,
                  store_requests, requests_again, requests_price, store_written_bytes,
@@ -36,8 +37,11 @@ BATCHFLOW_RESULT(Aggregate, samples_per_s, stall_fraction, au, hit_ratio, cached
                  preparations, prepared_blocks, remade_blocks, repeats, preparation_s,
                  cancelled_read_bytes, cancelled_preparation_s, failed_reads, replaced_samples,
                  lost_samples, repeated_samples, jct_s, jct_p95_s, slowdown, fairness,
-                 user_fairness, cost, cost_per_million_samples)
+                 user_fairness, cost, cost_per_million_samples, fill_ratio, thinned_ratio,
+                 lag_p50_s, lag_p99_s, buffer_classes, buffer_evenness, buffer_age)
 BATCHFLOW_RESULT(StepResult, pipeline, dataset, step, core_s)
+BATCHFLOW_RESULT(SourceResult, dataset, made, lost, late, thinned, taken, waiting, waiting_most,
+                 dropped, kept_bytes_most)
 BATCHFLOW_RESULT(FaultResult, kind, target, struck, from_s, until_s, parts)
 BATCHFLOW_RESULT(JobPoint, samples, stall_s)
 BATCHFLOW_RESULT(SeriesPoint, time_s, samples, samples_requested, samples_read, storage_bytes,
@@ -49,7 +53,7 @@ BATCHFLOW_RESULT(Gain, resource, makespan_s, samples_per_s, speedup, jobs)
 BATCHFLOW_RESULT(RunResult, label, scenario, policies, settings, workload, not_measured, seed,
                  digest, interrupted, failure, remark, makespan_s, counted_from_s, wall_s, steps,
                  stale_completions, protocol_errors, refused_proposals, followed_requests,
-                 followed_hits, followed_bound_hits, aggregate, cluster, jobs, faults,
+                 followed_hits, followed_bound_hits, aggregate, cluster, jobs, sources, faults,
                  preparation_steps, bottlenecks, series)
 
 #undef BATCHFLOW_RESULT

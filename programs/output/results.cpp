@@ -401,4 +401,43 @@ void count_completions(std::span<const JobResult> jobs, Aggregate& sum, double e
   sum.user_fairness = jain_index(of_users);
 }
 
+void count_records(const RunResult& run, Aggregate& sum) {
+  std::uint64_t made = 0;
+  std::uint64_t thinned = 0;
+  std::uint64_t samples = 0;
+  std::uint64_t fills = 0;
+  for (const SourceResult& source : run.sources) {
+    made += source.made;
+    thinned += source.thinned;
+    for (const JobResult& job : run.jobs) {
+      if (job.dataset != source.dataset) continue;
+      fills += job.rehearsed;
+      samples += job.samples + job.rehearsed;
+      sum.lag_p50_s = std::max(sum.lag_p50_s, job.live.lag_p50_s);
+      sum.lag_p99_s = std::max(sum.lag_p99_s, job.live.lag_p99_s);
+    }
+  }
+  const auto ratio = [](std::uint64_t part, std::uint64_t whole) {
+    return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+  };
+  sum.fill_ratio = ratio(fills, samples);
+  sum.thinned_ratio = ratio(thinned, made);
+}
+
+void count_buffers(std::span<const JobResult> jobs, Aggregate& sum) {
+  double buffers = 0;
+  for (const JobResult& job : jobs) {
+    if (job.buffer.exemplars == 0) continue;
+    ++buffers;
+    sum.buffer_classes += static_cast<double>(job.buffer.classes);
+    sum.buffer_evenness +=
+        static_cast<double>(job.buffer.class_least) / static_cast<double>(job.buffer.class_most);
+    sum.buffer_age += job.buffer.age;
+  }
+  if (buffers == 0) return;
+  sum.buffer_classes /= buffers;
+  sum.buffer_evenness /= buffers;
+  sum.buffer_age /= buffers;
+}
+
 }  // namespace batchflow::output

@@ -61,6 +61,16 @@ struct BufferResult {
   double age = 0;
 };
 
+// Of a job that reads a source while it grows. What fills its steps counts as rehearsed, and its
+// buffer is what it may fill them from.
+struct LiveResult {
+  // From where a record is made until a rank trains on it.
+  double lag_mean_s = 0;
+  double lag_p50_s = 0;
+  double lag_p99_s = 0;
+  double fill_age_s = 0;  // of records that fill steps: how long ago they were made, mean
+};
+
 struct JobResult {
   std::string name;
   std::string user;
@@ -91,6 +101,7 @@ struct JobResult {
   double samples_per_s = 0;
   double au = 0;  // compute time / time, without the first step if there are more
   BufferResult buffer;
+  LiveResult live;
   std::string bottleneck;  // what bounds it: `gpu`, `ranks` (the slowest), or the greatest of:
   Waits waited;            // the parts of stall_s
 };
@@ -142,6 +153,18 @@ struct Aggregate {
   // the cluster names no prices.
   double cost = 0;
   double cost_per_million_samples = 0;
+  // Where sources grow. Of all samples that live jobs trained on, the part that filled a step; of
+  // all records that were made, the part that was left out for want of room; and the times from
+  // where a record is made until a job trains on it, of the job with the longest ones.
+  double fill_ratio = 0;
+  double thinned_ratio = 0;
+  double lag_p50_s = 0;
+  double lag_p99_s = 0;
+  // Where jobs have buffers, means over these: how many classes have an exemplar, the rarest of
+  // them over the most frequent, and how old exemplars are (BufferResult::age).
+  double buffer_classes = 0;
+  double buffer_evenness = 0;
+  double buffer_age = 0;
 };
 
 // Core time of one step of a pipeline, over all samples of a dataset that went through it.
@@ -150,6 +173,20 @@ struct StepResult {
   std::string dataset;
   std::string step;
   double core_s = 0;
+};
+
+// What became of the records of a source that grows.
+struct SourceResult {
+  std::string dataset;
+  std::uint64_t made = 0;          // all others that are counted here, together
+  std::uint64_t lost = 0;          // on their way to the log
+  std::uint64_t late = 0;          // left out, since newer ones had come
+  std::uint64_t thinned = 0;       // left out, since there was no room
+  std::uint64_t taken = 0;         // into the log
+  std::uint64_t waiting = 0;       // for their producer, or on their way, when the run ended
+  std::uint64_t waiting_most = 0;  // for their producer
+  std::uint64_t dropped = 0;       // of those that were taken: no longer in the log
+  std::uint64_t kept_bytes_most = 0;
 };
 
 // A fault of the scenario, and its effect.
@@ -238,6 +275,7 @@ struct RunResult {
   Aggregate aggregate;
   ClusterSizes cluster;
   std::vector<JobResult> jobs;
+  std::vector<SourceResult> sources;
   std::vector<FaultResult> faults;
   std::vector<StepResult> preparation_steps;  // together preparation_s
   std::vector<Gain> bottlenecks;              // if they were asked for
@@ -277,6 +315,9 @@ RunResult decode_run(const std::string& text);
 double mean_au(std::span<const JobResult> jobs);
 // Sets the times to completion, slowdown and fairness, over the jobs that ended after that time.
 void count_completions(std::span<const JobResult> jobs, Aggregate& sum, double ended_after_s = 0);
+// Sets the figures of sources that grow, and of the jobs that read them; and those of buffers.
+void count_records(const RunResult& run, Aggregate& sum);
+void count_buffers(std::span<const JobResult> jobs, Aggregate& sum);
 // Each user's time with GPUs / time computed, over that user's jobs that were done; least first.
 // Jobs without a user are passed over.
 std::vector<double> user_slowdowns(std::span<const JobResult> jobs);

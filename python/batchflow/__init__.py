@@ -15,6 +15,7 @@ from .local import LocalLoadingWarning
 from .mixing import CutMix, MixUp
 from .mixture import Mixture
 from .steps import NotTakable, step
+from .store import CorruptSampleError, Message, Store, subscribe
 from .torchvision import Pipeline, from_torchvision
 from .torchvision_steps import NotMappable
 from . import imports, installed
@@ -31,4 +32,5 @@ def __getattr__(name: str) -> str:
 __all__ = ["DataLoader", "Batch", "Ragged", "FILLER", "REPLACED", "REHEARSED", "ServiceError",
            "NoServiceError", "RefusedError", "LocalLoadingWarning", "Pipeline", "NotMappable",
            "from_torchvision", "iterable_dataset", "imports", "step", "NotTakable", "MixUp",
-           "CutMix", "Mixture", "Live", "Feed"]
+           "CutMix", "Mixture", "Live", "Feed", "Store", "subscribe", "Message",
+           "CorruptSampleError"]

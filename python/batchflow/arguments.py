@@ -191,7 +191,7 @@ def _dataset(dataset: Any) -> str:
     return name
 
 
-PACKINGS = ("concat", "whole")
+PACKINGS = ("concat", "whole", "buckets")
 SEQUENCE_MOST = 1 << 20  # tokens
 
 
@@ -199,20 +199,27 @@ def _packed(given: Mapping[str, Any]) -> list[str]:
     """How documents become sequences, in the form of batchflowd's --dataset."""
     packing, tokens = given["packing"], given["tokens"]
     if packing is None:
-        for name in ("packing_seed", "end_token"):
+        for name in ("packing_seed", "end_token", "rows"):
             if given[name] is not None:
                 raise ValueError(f"{name} says how documents become sequences; write also "
                                  "packing='concat' or packing='whole'")
         return []
     if packing not in PACKINGS:
         raise ValueError(f"packing={packing!r} is not known; write 'concat' (documents end to end, "
-                         "cut every `tokens`) or 'whole' (each document in one sequence)")
+                         "cut every `tokens`), 'whole' (each document in one sequence) or 'buckets' "
+                         "(documents of like length, each in a row)")
     if tokens is None:
         raise ValueError(f"packing={packing!r} needs the tokens of a sequence; write tokens=2048")
     whole("tokens", tokens, 1, SEQUENCE_MOST)
     parts = [f"packing={packing}"]
     if given["packing_seed"] is not None:
         parts.append(f"packing_seed={whole('packing_seed', given['packing_seed'], 0, 10**18)}")
+    if given["rows"] is not None:
+        if packing != "whole":
+            raise ValueError(f"rows= is for packing='whole', and this is {packing!r}; leave it out")
+        parts.append(f"rows={whole('rows', given['rows'], 1, SEQUENCE_MOST // tokens)}")
+    if given.get("mix") is not None:
+        parts.append(f"mix={given['mix']}")
     if given["end_token"] is not None:
         parts.append(f"end_token={whole('end_token', given['end_token'], 0, 999_999_999)}")
     return parts

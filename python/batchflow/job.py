@@ -188,6 +188,7 @@ def _options(given: args.Arguments, name: Optional[str], state: states.State, ep
         live.fill(options, asked.live)
     if asked.sources:
         mixtures.fill(options, asked.sources, asked.sources_in_order, asked.weights_change)
+        mixtures.fill_changes(options, asked.schedule, asked.weights_policy)
     if asked.exemplars:
         count = len(asked.exemplars)
         options.exemplars = (ctypes.c_uint64 * count).from_buffer(asked.exemplars)

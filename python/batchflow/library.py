@@ -16,6 +16,8 @@ from typing import Any
 ABI_VERSION = 1
 
 OK, END, TIMEOUT, BAD_ARGUMENT, NO_SERVICE, REFUSED, PROTOCOL, NO_MEMORY, INTERRUPTED = range(9)
+ABSENT, CORRUPT = 9, 10
+FORMS = {"prepared": 0, "decoded": 1, "encoded": 2}
 ORDERS = {"relaxed": 0, "strict": 1, "sequential": 2, "weighted": 3, "mixed": 4,
           "live": 5}
 DRAWINGS = {"systematic": 0, "multinomial": 1}
@@ -54,7 +56,10 @@ class Options(Structure):
                 ("weights_change", c_int), ("ideal", c_int), ("buffer_exemplars", c_uint32),
                 ("buffer_policy", c_char_p), ("buffer_name", c_char_p),
                 ("fills_after_s", c_double), ("fills_from", c_uint64), ("fills_cut", c_int),
-                ("from_newest", c_int)]
+                ("from_newest", c_int), ("has_begin_at", c_int),
+                ("begin_at", c_uint64), ("schedule_at", POINTER(c_uint64)),
+                ("schedule_weights", POINTER(c_double)), ("schedule_count", c_size_t),
+                ("weights_policy", c_char_p)]
 
 
 class FeedOptions(Structure):
@@ -95,6 +100,18 @@ class Info(Structure):
                 ("dataset_version", c_uint64), ("steps_per_epoch", c_uint64),
                 ("classes", c_uint32), ("credits", c_uint32), ("epoch", c_uint32),
                 ("samples_in_epoch", c_uint64), ("fields", c_uint32), ("field", POINTER(Field))]
+
+
+class StoreOptions(Structure):
+    _fields_ = [("struct_size", c_size_t), ("service", c_char_p), ("dataset", c_char_p),
+                ("pipeline", c_char_p), ("reading", c_char_p), ("form", c_int),
+                ("credits", c_uint32), ("timeout_s", c_double), ("reconnect_s", c_double),
+                ("copy", c_int)]
+
+
+class Value(Structure):
+    _fields_ = [("handle", c_uint64), ("key", c_uint64), ("status", c_int),
+                ("arrays", POINTER(Array))]
 
 
 class SamplesSum(Structure):
@@ -140,6 +157,8 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "bf_loader_exemplars": (c_int, [c_void_p, POINTER(POINTER(c_uint64)),
                                     POINTER(POINTER(c_uint32)), POINTER(c_size_t)]),
     "bf_loader_set_weights": (c_int, [c_void_p, POINTER(c_double), c_size_t, c_uint64]),
+    "bf_loader_report_losses": (c_int, [c_void_p, POINTER(c_double), c_size_t]),
+    "bf_loader_next_change": (c_int, [c_void_p, POINTER(c_uint64), POINTER(POINTER(c_double))]),
     "bf_loader_mixture": (c_int, [c_void_p, POINTER(RawMixture)]),
     "bf_loader_sample_name": (c_int, [c_void_p, c_uint64, POINTER(c_char_p)]),
     "bf_loader_class_name": (c_int, [c_void_p, c_uint32, POINTER(c_char_p)]),
@@ -151,6 +170,13 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "bf_feed_end": (c_int, [c_void_p]),
     "bf_feed_info_get": (c_int, [c_void_p, POINTER(FeedInfo)]),
     "bf_feed_close": (None, [c_void_p]),
+    "bf_store_open": (c_int, [POINTER(StoreOptions), POINTER(c_void_p)]),
+    "bf_store_info_get": (c_int, [c_void_p, POINTER(Info)]),
+    "bf_store_get": (c_int, [c_void_p, POINTER(c_uint64), c_size_t, POINTER(Value)]),
+    "bf_store_find": (c_int, [c_void_p, c_char_p, POINTER(c_uint64)]),
+    "bf_store_interrupt": (None, [c_void_p]),
+    "bf_value_release": (None, [POINTER(Value)]),
+    "bf_store_close": (None, [c_void_p]),
 }
 
 

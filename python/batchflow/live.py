@@ -26,7 +26,8 @@ class Live:
     wait: float = 0.2
     fill: Optional[str] = "rehearse"
     window: int = 4096
-    begin: str = "oldest"  # that the feed still has; or "newest": the next one that comes
+    # "oldest": that the feed still has; "newest": the next one that comes; or the number of a record
+    begin: Union[str, int] = "oldest"
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name or self.name.startswith(("/", ".")):
@@ -41,8 +42,10 @@ class Live:
         if isinstance(self.window, bool) or not isinstance(self.window, int) or \
                 not 0 < self.window <= FILLS_MOST:
             raise ValueError(f"window={self.window!r} should be 1 to {FILLS_MOST} records")
-        if self.begin not in ("oldest", "newest"):
-            raise ValueError(f"begin={self.begin!r}: write 'oldest' or 'newest'")
+        is_number = isinstance(self.begin, int) and not isinstance(self.begin, bool)
+        if not (is_number and 0 <= int(self.begin) < 2**32) and \
+                self.begin not in ("oldest", "newest"):
+            raise ValueError(f"begin={self.begin!r}: write 'oldest', 'newest' or a record's number")
 
 
 def take_apart(given: dict[str, Any]) -> None:
@@ -64,6 +67,8 @@ def fill(options: Any, live: Live) -> None:
     options.fills_from = 0 if live.fill is None else live.window
     options.fills_cut = live.fill == "short"
     options.from_newest = live.begin == "newest"
+    if isinstance(live.begin, int):
+        options.has_begin_at, options.begin_at = True, live.begin
 
 
 # --------------------------------------------------------------------------------- producers --

@@ -77,7 +77,8 @@ class DataLoader(Attributes, Generic[_Given]):
                  receipts: Any = None, local: bool = False, say_stalls: bool = True,
                  mixing: Any = None, mixture: Optional[Mapping[str, float]] = None,
                  weights_change: bool = False, ideal: Optional[bool] = None,
-                 rehearsal: Optional[Mapping[str, Any]] = None, **aliases: Any):
+                 rehearsal: Optional[Mapping[str, Any]] = None, weights_at: Any = None,
+                 weights_policy: Optional[str] = None, rows: Optional[int] = None, **aliases: Any):
         given = {name: value for name, value in locals().items()
                  if name not in ("self", "aliases", "__class__")}
         args.take_aliases(given, aliases)
@@ -429,6 +430,17 @@ class DataLoader(Attributes, Generic[_Given]):
                                "weights_change=True")
         self._opened().session.set_weights(mixtures.weights_of(names, self._arguments.dataset, weights),
                                            whole("at", at, 0, 2**62))
+
+    @alone
+    def report_losses(self, losses: Mapping[str, float]) -> None:
+        """What the network loses on sources of the mixture, by this rank: what weights_policy= goes
+        by. All ranks may report, at any step, any of the sources."""
+        names = self._sources("report_losses")
+        if self._arguments.order_options.weights_policy is None:
+            raise RuntimeError("report_losses: the weights of this DataLoader go by no losses; write "
+                               "weights_policy='excess-loss', or another policy of mixtures")
+        self._opened().session.report_losses(
+            mixtures.losses_of(names, self._arguments.dataset, losses))
 
     @alone
     def mixture(self) -> mixtures.Mixture:

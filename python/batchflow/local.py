@@ -48,6 +48,7 @@ _REFUSED = {
     "packing": (None, "let the Dataset pack what it reads"),
     "packing_seed": (None, "let the Dataset pack what it reads"),
     "end_token": (None, "let the Dataset pack what it reads"),
+    "rows": (None, "let the Dataset pack what it reads"),
     "column": (None, "let the Dataset give it as its sample"),
     "label": (None, "let the Dataset give it beside its sample"),
     "draws": (None, "write a WeightedRandomSampler"),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
 from . import library as c
+from .checks import whole
 
 SOURCES_MOST = 4096  # BF_SOURCES_MOST
 
@@ -66,6 +67,25 @@ def take_apart(given: dict[str, Any]) -> None:
     elif given["mixture"] is not None and not isinstance(dataset, (str, os.PathLike)):
         raise TypeError("mixture= is for files that the service reads, not for a "
                         f"{type(dataset).__name__}; write their folder as the dataset")
+    given["mix"] = None
+    if given["mixture"] is not None and given["packing"] is not None:
+        _take_documents(given)
+
+
+def _take_documents(given: dict[str, Any]) -> None:
+    """Documents are mixed before they are packed, so the sequences are a dataset of their own."""
+    for name in ("weights_change", "weights_at", "weights_policy", "draws"):
+        if given[name]:
+            raise ValueError(f"{name}={given[name]!r}: with packing= documents are mixed before they are "
+                             "packed, by weights that stay; pack each source for itself (batchflowctl "
+                             "pack SOURCE FOLDER/NAME --tokens N), and mix what is in FOLDER")
+    names = read(given)
+    for name in names:
+        if set(name) & set(",+:"):
+            raise ValueError(f"mixture: {name!r}: the name of a source of documents has no comma, plus or "
+                             "colon")
+    given["mix"] = "+".join(f"{name}:{weight!r}" for name, weight in names.items())
+    given["mixture"] = None
 
 
 def _one_folder(weights: Mapping[Any, Any]) -> tuple[Path, dict[str, Any]]:
@@ -93,11 +113,20 @@ def read(given: dict[str, Any]) -> dict[str, float]:
     """The sources and their weights, checked; none where the job has no mixture."""
     mixture = given["mixture"]
     if mixture is None:
-        if given["weights_change"]:
-            raise ValueError("weights_change=True is for a mixture; write mixture=, or leave it out")
+        for name in ("weights_change", "weights_at", "weights_policy"):
+            if given[name]:
+                raise ValueError(f"{name}={given[name]!r} is for a mixture; write mixture=, or leave "
+                                 "it out")
         return {}
     if not isinstance(given["weights_change"], bool):
         raise TypeError(f"weights_change should be a boolean, not {given['weights_change']!r}")
+    policy = given["weights_policy"]
+    if policy is not None and not isinstance(policy, str):
+        raise TypeError("weights_policy should be the name of a policy, as 'excess-loss', not "
+                        f"{policy!r}")
+    if policy is not None and given["weights_at"]:
+        raise ValueError("weights_at is a schedule of the weights, and weights_policy changes them, "
+                         "too; leave one of them out")
     if not isinstance(mixture, Mapping):
         raise TypeError("mixture should be a dict of sources and their weights, not "
                         f"{type(mixture).__name__}")
@@ -106,15 +135,9 @@ def read(given: dict[str, Any]) -> dict[str, float]:
     if given["shuffle"] == "runs":
         raise ValueError("shuffle='runs' is a relaxed order, and a mixture has its own; write "
                          "shuffle=True")
-    if given["packing"] is not None:
-        raise ValueError("packing= makes sequences of all documents together, whatever source they are "
-                         "of; pack each source for itself (batchflowctl pack SOURCE FOLDER/NAME "
-                         "--tokens N), and mix what is in FOLDER")
     if given["order"] not in (None, "mixed"):
         raise ValueError(f"order={given['order']!r} contradicts mixture=, which is an order; leave "
                          "one of them out")
-    if given["receipts"] is not None:
-        raise ValueError("receipts are not written of a mixture; leave receipts= or mixture= out")
     if given["sampler"] is not None or given["batch_sampler"] is not None:
         raise ValueError("a sampler and a mixture each say which samples come; leave one of them out")
     names = {}
@@ -147,24 +170,53 @@ def _weight(what: str, weight: Any) -> float:
     return value
 
 
-def weights_of(names: Sequence[str], folder: str, given: Any) -> list[float]:
-    """What set_weights() was given, in the order of the sources, which lie in `folder`."""
+def _by_source(what: str, names: Sequence[str], folder: str, given: Any) -> dict[str, Any]:
+    """What `what` was given of sources, which lie in `folder`, by their names."""
     if not isinstance(given, Mapping):
-        raise TypeError("set_weights takes a dict of sources and their weights, not "
-                        f"{type(given).__name__}")
-    known = {_name_in(folder, name): weight for name, weight in given.items()}
+        raise TypeError(f"{what} takes a dict of sources, not {type(given).__name__}")
+    known = {_name_in(folder, name): value for name, value in given.items()}
     if len(known) < len(given):
-        raise ValueError("set_weights: two of the sources are the same folder or file")
+        raise ValueError(f"{what}: two of the sources are the same folder or file")
     for unknown in set(known) - set(names):
-        raise ValueError(f"set_weights: there is no source {unknown!r}; the mixture has "
+        raise ValueError(f"{what}: there is no source {unknown!r}; the mixture has "
                          f"{', '.join(sorted(names)[:20])}")
+    return known
+
+
+def weights_of(names: Sequence[str], folder: str, given: Any, what: str = "set_weights") -> list[float]:
+    """The weights that were given, in the order of the sources."""
+    known = _by_source(what, names, folder, given)
     if len(known) < len(names):
         missing = next(name for name in names if name not in known)
-        raise ValueError(f"set_weights: {missing!r} has no weight; write one for each source, 0 "
-                         "for none")
-    weights = [_weight(f"set_weights: {name}", known[name]) for name in names]
+        raise ValueError(f"{what}: {missing!r} has no weight; write one for each source, 0 for none")
+    weights = [_weight(f"{what}: {name}", known[name]) for name in names]
     check_any(weights)
     return weights
+
+
+def losses_of(names: Sequence[str], folder: str, given: Any) -> list[float]:
+    """What report_losses() was given, in the order of the sources: not a number says nothing."""
+    known = _by_source("report_losses", names, folder, given)
+    for name, loss in known.items():
+        if isinstance(loss, (str, bytes)) or not hasattr(loss, "__float__"):
+            raise TypeError(f"report_losses: {name}: the loss should be a number, not {loss!r}")
+    return [float(known.get(name, math.nan)) for name in names]
+
+
+def schedule_of(given: Any, sources: Mapping[str, float], folder: Any) -> list[Change]:
+    """The weights that weights_at= says, by the sample from which on they count."""
+    if not given:
+        return []
+    try:
+        pairs = list(given.items() if isinstance(given, Mapping) else given)
+        changes = [Change(whole("weights_at", at, 0, 2**62), weights) for at, weights in pairs]
+    except (TypeError, ValueError) as problem:
+        raise type(problem)("weights_at should say from which samples on which weights count, as "
+                            f"{{90_000: {{'web': 1, 'code': 2}}}}: {problem}") from None
+    names = list(sources)
+    return sorted((Change(at, dict(zip(names, weights_of(names, os.path.abspath(folder), weights,
+                                                         f"weights_at: {at}"))))
+                   for at, weights in changes), key=lambda change: change.at)
 
 
 def _name_in(folder: str, name: Any) -> str:
@@ -182,6 +234,19 @@ def fill(options: Any, names: Mapping[str, float], in_order: bool, weights_chang
     options.source_weights = ctypes.cast(options.kept_weights, ctypes.POINTER(ctypes.c_double))
     options.sources_count = count
     options.sources_in_order, options.weights_change = in_order, weights_change
+
+
+def fill_changes(options: Any, schedule: Sequence[Change], policy: Optional[str]) -> None:
+    """How weights change without being asked for."""
+    options.weights_policy = None if policy is None else policy.encode()
+    if not schedule:
+        return
+    weights = [weight for change in schedule for weight in change.weights.values()]
+    options.kept_schedule = (ctypes.c_double * len(weights))(*weights)
+    options.kept_times = (ctypes.c_uint64 * len(schedule))(*(change.at for change in schedule))
+    options.schedule_weights = ctypes.cast(options.kept_schedule, ctypes.POINTER(ctypes.c_double))
+    options.schedule_at = ctypes.cast(options.kept_times, ctypes.POINTER(ctypes.c_uint64))
+    options.schedule_count = len(schedule)
 
 
 def described(raw: c.RawMixture, names: Sequence[str]) -> Mixture:

@@ -35,6 +35,8 @@ class OrderOptions:
     sources: "dict[str, float]" = dataclasses.field(default_factory=dict)  # of a mixture
     sources_in_order: bool = False
     weights_change: bool = False
+    schedule: "list[mixture.Change]" = dataclasses.field(default_factory=list)
+    weights_policy: Optional[str] = None
     live: Optional[Live] = None
 
 
@@ -72,6 +74,7 @@ def read(given: dict[str, Any], order: str) -> OrderOptions:
     if exemplars and not rehearsed:
         raise ValueError("exemplars are the buffer that is rehearsed; write rehearsed=, how many "
                          "samples of each batch come from it")
+    sources = mixture.read(given)
     return OrderOptions(
         drawing=drawing or "systematic",
         draws=0 if draws is None else whole("draws", draws, 1,
@@ -81,9 +84,11 @@ def read(given: dict[str, Any], order: str) -> OrderOptions:
         rehearsed=rehearsed,
         exemplars=exemplars,
         buffer=buffer,
-        sources=mixture.read(given),
+        sources=sources,
         sources_in_order=not given["shuffle"],
         weights_change=bool(given["weights_change"]),
+        schedule=mixture.schedule_of(given["weights_at"], sources, given["dataset"]),
+        weights_policy=given["weights_policy"],
         live=given.get("live"))
 
 

@@ -73,7 +73,7 @@ def served(given: dict[str, Any]) -> Union[ServedDataset, str, None]:
         return ("a part of a folder that the service can read is split=, as {'fraction': 0.9} and "
                 "for what that leaves {'fraction': 0.9, 'part': 'rest'}")
     for name in ("worker_init_fn", "pipeline", "split", "tokens", "packing", "packing_seed",
-                 "end_token"):
+                 "end_token", "rows"):
         if given[name] is not None:
             return f"{name} is not for a Dataset that the service loads"
     if given["output"] not in ("auto", "torch", "numpy"):

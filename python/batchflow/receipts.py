@@ -132,6 +132,7 @@ class Receipts:
         self._begin = b""  # of a job of which no batch has come yet
         self._is_first = True  # the next step is the first of an epoch, or of a job
         self._id_bytes = 8
+        self._sources = 0  # of a mixture of which the weights may change
 
     @property
     def link(self) -> str:
@@ -148,7 +149,10 @@ class Receipts:
             "batch_size": arguments.batch_size or 1, "drop_last": arguments.drop_last,
             "drawing": options.drawing, "node_local": options.node_local, "runs": options.runs,
             "rehearsed": options.rehearsed, "id_bytes": self._id_bytes, "goes_on": self.goes_on,
-            "position": session.state()})
+            "position": session.state(), **({"sources": list(options.sources)} if options.sources
+                                             else {})})
+        changes = options.weights_change or options.weights_policy is not None
+        self._sources = len(options.sources) if changes else 0
         self._is_first = True
 
     def add(self, session: "Session", batch: "Batch", raw: "c.RawBatch") -> None:
@@ -168,6 +172,8 @@ class Receipts:
             keys = memoryview(given).cast("Q")
             line += b"," + _inner({"replaced": [
                 [i, keys[i]] for i, key in enumerate(memoryview(wanted).cast("Q")) if key != keys[i]]})
+        if self._sources and (changes := session.next_changes(self._sources)):
+            line += b"," + _inner({"weights": changes})
         if self._is_first or last:
             line += b"," + _inner({"position": _position(session)})
         if last:

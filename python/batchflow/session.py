@@ -274,10 +274,29 @@ class Session:
             self._loader, (ctypes.c_double * count)(*weights), count, at))
 
     @alone
+    def report_losses(self, losses: Sequence[float]) -> None:
+        count = len(losses)
+        c.check(self._library.bf_loader_report_losses(
+            self._loader, (ctypes.c_double * count)(*losses), count))
+
+    @alone
     def mixture(self, names: Sequence[str]) -> mixtures.Mixture:
         raw = c.sized(c.RawMixture)
         c.check(self._library.bf_loader_mixture(self._loader, ctypes.byref(raw)))
         return mixtures.described(raw, names)
+
+    @alone
+    def next_changes(self, sources: int) -> "list[list[Any]]":
+        """The changes of the weights that were heard of and not given yet: from which sample on they
+        count, and the parts of 2**32 of so many sources, which are exact."""
+        changes: list[list[Any]] = []
+        at, weights = ctypes.c_uint64(), ctypes.POINTER(ctypes.c_double)()
+        while (status := self._library.bf_loader_next_change(
+                self._loader, ctypes.byref(at), ctypes.byref(weights))) == c.OK:
+            changes.append([at.value, [int(one * 2**32) for one in weights[:sources]]])
+        if status != c.END:
+            c.check(status)
+        return changes
 
     @alone
     def scores(self) -> Scores:

@@ -14,6 +14,7 @@
 #include "runtime/client/feed_producer.h"
 #include "runtime/client/held_batches.h"
 #include "runtime/client/loader.h"
+#include "runtime/client/store.h"
 #include "runtime/failpoint/failpoint.h"
 
 struct bf_loader {
@@ -223,6 +224,19 @@ bf_status bf_loader_set_weights(bf_loader* loader, const double* weights, size_t
   });
 }
 
+bf_status bf_loader_report_losses(bf_loader* loader, const double* losses, size_t count) {
+  return with(loader, [&](Loader& open) {
+    return losses != nullptr ? open.report_losses({losses, count}) : is_null("losses");
+  });
+}
+
+bf_status bf_loader_next_change(bf_loader* loader, uint64_t* at, const double** weights) {
+  return with(loader, [&](Loader& open) {
+    return at != nullptr && weights != nullptr ? open.next_change(*at, *weights)
+                                               : is_null("at or weights");
+  });
+}
+
 bf_status bf_loader_mixture(bf_loader* loader, bf_mixture* mixture) {
   return with(loader, [&](Loader& open) {
     return fill(mixture, "bf_mixture", [&](bf_mixture& whole) { return open.mixture(whole); });
@@ -312,6 +326,81 @@ bf_status bf_feed_info_get(bf_feed* feed, bf_feed_info* info) {
 void bf_feed_close(bf_feed* feed) {
   guarded([&] {
     delete feed;
+    return BF_OK;
+  });
+}
+
+// ----------------------------------------------------------------------------------- stores ----
+
+namespace {
+
+template <class Function>
+bf_status with(bf_store* store, Function function) noexcept {
+  return guarded([&] {
+    if (store == nullptr) return fail(BF_BAD_ARGUMENT, "the store is NULL");
+    if (store->store->is_of_parent())
+      return fail(BF_BAD_ARGUMENT, "this store was opened before fork(); open one in this process");
+    return function(*store->store);
+  });
+}
+
+}  // namespace
+
+bf_status bf_store_open(const bf_store_options* options, bf_store** store) {
+  return guarded([&] {
+    if (store == nullptr) return is_null("store");
+    *store = nullptr;
+    read_failpoints();
+    if (!batchflow::client::has_first_fields(options)) return no_first_fields("bf_store_options");
+    auto opened = std::make_unique<bf_store>();
+    const bf_status status =
+        batchflow::client::Store::open(batchflow::client::whole_of(options), opened->store);
+    if (status == BF_OK) *store = opened.release();
+    return status;
+  });
+}
+
+bf_status bf_store_info_get(bf_store* store, bf_loader_info* info) {
+  return with(store, [&](const batchflow::client::Store& open) {
+    return fill(info, "bf_loader_info", [&](bf_loader_info& whole) {
+      open.info(whole);
+      return BF_OK;
+    });
+  });
+}
+
+bf_status bf_store_get(bf_store* store, const uint64_t* keys, size_t count, bf_value* values) {
+  return with(store, [&](batchflow::client::Store& open) {
+    if (count != 0 && (keys == nullptr || values == nullptr))
+      return fail(BF_BAD_ARGUMENT, "keys or values are NULL; give as many of each as `count`");
+    return open.get({keys, count}, values);
+  });
+}
+
+bf_status bf_store_find(bf_store* store, const char* name, uint64_t* key) {
+  return with(store, [&](batchflow::client::Store& open) {
+    return name != nullptr && key != nullptr ? open.find(name, *key) : is_null("name or key");
+  });
+}
+
+void bf_store_interrupt(bf_store* store) {
+  if (store != nullptr) store->store->interrupt();
+}
+
+void bf_value_release(bf_value* value) {
+  guarded([&] {
+    if (value == nullptr || value->handle == 0) return BF_OK;
+    batchflow::client::release(value->handle);
+    value->handle = 0;
+    value->arrays = nullptr;
+    return BF_OK;
+  });
+}
+
+void bf_store_close(bf_store* store) {
+  guarded([&] {
+    delete store;
+    batchflow::failpoint::report_failpoints();
     return BF_OK;
   });
 }

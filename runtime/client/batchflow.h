@@ -74,7 +74,9 @@ typedef enum bf_status {
   BF_REFUSED = 5,    /* the service refuses, and says why */
   BF_PROTOCOL = 6,   /* service and library have different versions, or memory is damaged */
   BF_NO_MEMORY = 7,
-  BF_INTERRUPTED = 8 /* bf_loader_interrupt was called */
+  BF_INTERRUPTED = 8, /* bf_loader_interrupt was called */
+  BF_ABSENT = 9,      /* of a store: there is no such sample, or the feed no longer has it */
+  BF_CORRUPT = 10     /* of a store: the sample is there, and cannot be prepared */
 } bf_status;
 
 typedef enum bf_order {
@@ -197,9 +199,24 @@ typedef struct bf_loader_options {
   int fills_cut;   /* 1: fills only stand for what is missing: each rank has one record at least */
   int from_newest; /* 1: the job begins with the next record that comes; 0: with the oldest one that
                       the feed still has */
+  int has_begin_at; /* 1: with the record `begin_at`, which the feed still has, or gets next */
+  uint64_t begin_at;
+  /* BF_MIXED: other weights that are known before: those at [i * sources_count] count from sample
+   * `schedule_at[i]` of the job on. A job that goes on from a state has those of the state. */
+  const uint64_t* schedule_at;
+  const double* schedule_weights;
+  size_t schedule_count; /* at most BF_CHANGES_MOST */
+  /* BF_MIXED: this policy changes the weights, by what bf_loader_report_losses says ('excess-loss';
+   * batchflowctl policy list); NULL: none does. */
+  const char* weights_policy;
 } bf_loader_options;
 #define BF_LOADER_OPTIONS_INIT BF_INIT(bf_loader_options)
-enum { BF_EXEMPLARS_MOST = 65536, BF_SOURCES_MOST = 4096, BF_FEATURES_MOST = 512 };
+enum {
+  BF_EXEMPLARS_MOST = 65536,
+  BF_SOURCES_MOST = 4096,
+  BF_FEATURES_MOST = 512,
+  BF_CHANGES_MOST = 64
+};
 
 typedef struct bf_field {
   const char* name;
@@ -341,7 +358,17 @@ BF_API bf_status bf_loader_exemplars(bf_loader* loader, const uint64_t** keys,
  * the weights before the batch of that sample comes, and they are part of the job's state. */
 BF_API bf_status bf_loader_set_weights(bf_loader* loader, const double* weights, size_t count,
                                        uint64_t at);
+/* With `weights_policy`: what the network loses on each source, by this rank; NAN says nothing of a
+ * source. The policy goes by the mean over all ranks, and may change the weights for all of them,
+ * as bf_loader_set_weights does. A loader that joins another service reports its last losses. */
+BF_API bf_status bf_loader_report_losses(bf_loader* loader, const double* losses, size_t count);
 BF_API bf_status bf_loader_mixture(bf_loader* loader, bf_mixture* mixture);
+/* Gives the next change of the weights that this loader has heard of since it was opened, in the
+ * order in which it heard: from sample `at` of the job on the sources have these weights, one for
+ * each, which stay until the next call. BF_END: there is none that was not given. With the state at
+ * which the loader began, they say from which source each sample comes. Of many that nothing asked
+ * for, the oldest are forgotten. */
+BF_API bf_status bf_loader_next_change(bf_loader* loader, uint64_t* at, const double** weights);
 BF_API bf_status bf_loader_sample_name(bf_loader* loader, uint64_t key, const char** name);
 BF_API bf_status bf_loader_class_name(bf_loader* loader, uint32_t index, const char** name);
 /* Gives the checksums of samples first to first + count - 1; count is at most 4,096. */
@@ -412,6 +439,69 @@ BF_API bf_status bf_feed_end(bf_feed* feed);
 BF_API bf_status bf_feed_info_get(bf_feed* feed, bf_feed_info* info);
 /* Records that are not acknowledged may be lost. */
 BF_API void bf_feed_close(bf_feed* feed);
+
+/* Stores: samples of a dataset by their keys, outside any order, one or many at a time.
+ *
+ *   bf_store_options options = BF_STORE_OPTIONS_INIT;
+ *   options.dataset = "imagenet";
+ *   options.pipeline = "imagenet-val";
+ *   bf_store* store;
+ *   if (bf_store_open(&options, &store) != BF_OK) { puts(bf_last_error()); exit(1); }
+ *   uint64_t keys[2] = {7, 1000};
+ *   bf_value values[2];
+ *   if (bf_store_get(store, keys, 2, values) == BF_OK && values[0].status == BF_OK)
+ *     use(values[0].arrays[0].values);
+ *   bf_value_release(&values[0]);
+ *   bf_value_release(&values[1]);
+ *   bf_store_close(store);
+ *
+ * What is read and decoded for a store is shared with jobs. Its values are the service's memory, as
+ * batches are, or copies where many are held. Only one thread at a time may use a store, but any
+ * thread may release values. See docs/store.md. */
+typedef struct bf_store bf_store;
+
+/* BF_PREPARED: as the pipeline makes it; a random step draws anew for each value. BF_DECODED: as
+ * the steps before the first random one make it. BF_ENCODED: as it is stored. */
+typedef enum bf_form { BF_PREPARED = 0, BF_DECODED = 1, BF_ENCODED = 2 } bf_form;
+
+typedef struct bf_store_options {
+  size_t struct_size;
+  const char* service; /* these as bf_loader_options has them */
+  const char* dataset; /* also a feed, whose records have their numbers as keys */
+  const char* pipeline;
+  const char* reading;
+  bf_form form;
+  uint32_t credits; /* samples that are held in place or asked for; 0: 64 */
+  double timeout_s; /* the longest wait for a sample; 0: 300 */
+  double reconnect_s;
+  int copy; /* 1: values are copies, which the program may write to */
+} bf_store_options;
+#define BF_STORE_OPTIONS_INIT BF_INIT(bf_store_options)
+
+/* It has no size, and stays as it is. */
+typedef struct bf_value {
+  uint64_t handle; /* 0: nothing is held */
+  uint64_t key;
+  bf_status status; /* BF_OK, BF_ABSENT or BF_CORRUPT */
+  const bf_array*
+      arrays; /* of one sample, in the order of bf_loader_info.field; NULL: there is none */
+} bf_value;
+
+/* The user must be able to read the dataset, as for a job. */
+BF_API bf_status bf_store_open(const bf_store_options* options, bf_store** store);
+BF_API bf_status bf_store_info_get(bf_store* store, bf_loader_info* info);
+/* Gives the sample of each key; a key may come more than once. With another status than BF_OK
+ * nothing is held, and the call may be made again. */
+BF_API bf_status bf_store_get(bf_store* store, const uint64_t* keys, size_t count,
+                              bf_value* values);
+/* The key of the sample with this name: the path of a file below the dataset's folder. It takes
+ * time in proportion to the dataset. BF_ABSENT: no sample has it. */
+BF_API bf_status bf_store_find(bf_store* store, const char* name, uint64_t* key);
+/* Ends a wait of bf_store_get. Any thread or signal handler may call it. */
+BF_API void bf_store_interrupt(bf_store* store);
+BF_API void bf_value_release(bf_value* value);
+/* Values that are still held stay readable. */
+BF_API void bf_store_close(bf_store* store);
 
 #ifdef __cplusplus
 }

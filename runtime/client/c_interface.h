@@ -36,6 +36,7 @@ BF_FIRST_SIZE_(bf_mixture, changed_weights);
 BF_FIRST_SIZE_(bf_feed_options, timeout_s);
 BF_FIRST_SIZE_(bf_record, label);
 BF_FIRST_SIZE_(bf_feed_info, waits);
+BF_FIRST_SIZE_(bf_store_options, copy);
 #undef BF_FIRST_SIZE_
 
 // What the caller says its struct's size is. `given` may be smaller than a Struct.

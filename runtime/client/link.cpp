@@ -130,6 +130,18 @@ bool Link::report(const protocol::Described& described) {
   return send_report();
 }
 
+bool Link::report_losses(std::span<const float> losses) {
+  const std::lock_guard lock(mutex_);
+  protocol::write_losses(losses, scratch_);
+  return send_report();
+}
+
+bool Link::ask(std::span<const SampleId> keys) {
+  const std::lock_guard lock(mutex_);
+  protocol::write_asked(keys, scratch_);
+  return send_report();
+}
+
 bool Link::send_report() {
   if (is_lost()) return true;  // the loader keeps what it reports, for the next service
   // Half of the ring is kept for records of batches, which must always find room.

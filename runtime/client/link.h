@@ -44,6 +44,8 @@ class Link {
   bool report(std::span<const SampleId> exemplars, std::uint32_t first, bool more);
   bool report(const order::MixtureChange& change);
   bool report(const protocol::Described& described);
+  bool report_losses(std::span<const float> losses);
+  bool ask(std::span<const SampleId> keys);
 
   std::uint32_t held_in_place() const { return in_place_.load(); }
   // The service is gone, or has written what cannot be right: nothing more is sent to it.

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/order/position_json.h"
 #include "core/order/rehearsal.h"
 #include "runtime/client/c_interface.h"
 #include "runtime/client/loader_options.h"
@@ -45,9 +46,24 @@ double seconds(std::chrono::nanoseconds duration) {
 bf_status Loader::open(const bf_loader_options& options, std::unique_ptr<Loader>& out) {
   if (std::string problem = options_problem(options); !problem.empty())
     return fail(BF_BAD_ARGUMENT, std::move(problem));
+  return open(options, request_of(options), out);
+}
+
+bf_status Loader::open_asking(const bf_loader_options& options, std::string_view form,
+                              std::unique_ptr<Loader>& out) {
+  if (std::string problem = options_problem(options); !problem.empty())
+    return fail(BF_BAD_ARGUMENT, std::move(problem));
+  protocol::JoinRequest request = request_of(options);
+  request.order_options.asked = true;
+  request.form = form;
+  return open(options, std::move(request), out);
+}
+
+bf_status Loader::open(const bf_loader_options& options, protocol::JoinRequest request,
+                       std::unique_ptr<Loader>& out) {
   std::unique_ptr<Loader> loader(new Loader);
   loader->addresses_ = service_addresses(options.service);
-  loader->request_ = request_of(options);
+  loader->request_ = std::move(request);
   if (std::string problem =
           protocol::order_problem(loader->request_.order, loader->request_.batch_samples,
                                   loader->request_.order_options, loader->request_.exemplars);
@@ -110,6 +126,8 @@ void Loader::adopt(std::unique_ptr<Session> session) {
       request_.order != Order::weighted && request_.order_options.buffer_exemplars == 0;
   if (has_requested_) session_->link()->request_batches(admission_.credits);
   for (const order::MixtureChange& change : asked_changes_) session_->link()->report(change);
+  if (!losses_.empty()) session_->link()->report_losses(losses_);
+  if (on_session_) on_session_();
 }
 
 bf_status Loader::request_first_batches(Clock::time_point deadline) {
@@ -248,6 +266,7 @@ bool Loader::take_change() {
     lost(problem);
     return false;
   }
+  hear_of(record_.change);
   // What was asked for before it, and is not among those known by then, was asked too often.
   const auto answered = std::find_if(
       asked_changes_.begin(), asked_changes_.end(),
@@ -255,6 +274,14 @@ bool Loader::take_change() {
   if (answered != asked_changes_.end())
     asked_changes_.erase(asked_changes_.begin(), std::next(answered));
   return true;
+}
+
+// No more than are to come at one time, twice over: a program that never asks for them keeps these.
+void Loader::hear_of(const order::MixtureChange& change) {
+  heard_changes_.push_back(change);
+  const std::size_t most =
+      std::min(order::Mixing::kChangesMost, order::Mixing::kChangedPartsMost / change.parts.size());
+  if (heard_changes_.size() > 2 * most) heard_changes_.pop_front();
 }
 
 // False: a part is missing.
@@ -278,6 +305,7 @@ bf_status Loader::take_record(bf_batch& batch, bool only_end) {
   if (record_.kind == protocol::ServiceRecordKind::finished) return end(BF_END, "");
   if (record_.kind == protocol::ServiceRecordKind::refused) return end_by_refusal();
   if (only_end) return BF_TIMEOUT;
+  if (record_.kind == protocol::ServiceRecordKind::absent) return give_absent(batch);
   return session_->is_there(record_.batch.step) || step_ < owed_to_ ? give(batch) : BF_TIMEOUT;
 }
 
@@ -351,6 +379,14 @@ bf_status Loader::give(bf_batch& batch) {
   return status;
 }
 
+bf_status Loader::give_absent(bf_batch& batch) {
+  has_record_ = false;
+  batch = {};
+  batch.step = record_.absent.number;
+  absence_.end();
+  return BF_OK;
+}
+
 std::unique_ptr<HeldBatch> Loader::show(const std::shared_ptr<const Slab>& slab,
                                         const protocol::BatchRecord& record, bf_batch& batch) {
   const batch::BlockLayout& layout = layout_of(record.slot_samples);
@@ -385,7 +421,9 @@ bf_status Loader::given(bf_batch& batch, std::unique_ptr<HeldBatch> held, bool s
   const std::shared_ptr<Link> link = held->link;
   if (!batch.copied) link->hold_in_place();
   batch.handle = hold(std::move(held));
-  if (const std::string problem = track_.give(record, record_.slices, record_.indices);
+  // What was asked for is at no position.
+  const bool asks = request_.order_options.asked;
+  if (const std::string problem = asks ? "" : track_.give(record, record_.slices, record_.indices);
       !problem.empty()) {
     session_->lose(problem);
     release(batch.handle);
@@ -501,7 +539,7 @@ bf_status Loader::reconnect(Clock::time_point deadline) {
     request_.ticket = admission_.ticket;
     request_.pipeline_hash = admission_.pipeline_hash;
     request_.steps_given = step_;
-    request_.state = order::to_json(track_.position());
+    if (!request_.order_options.asked) request_.state = order::to_json(track_.position());
     auto session = Session::open(
         addresses_, request_, shown_, std::min(deadline, give_up_at),
         [this] { return interrupted_.load() != 0; },
@@ -520,7 +558,10 @@ bf_status Loader::reconnect(Clock::time_point deadline) {
     // The service may know of weights to come that this rank had not heard of.
     if (request_.order == Order::mixed) {
       std::string why;
-      if (auto track = Track::begin(request_, admission_, why)) track_ = std::move(*track);
+      if (auto track = Track::begin(request_, admission_, why)) {
+        for (const order::MixtureChange& change : track->changes_beside(track_)) hear_of(change);
+        track_ = std::move(*track);
+      }
     }
     ++reconnects_;
     return BF_OK;
@@ -562,6 +603,12 @@ Send Loader::sends_until(Clock::time_point deadline) {
     }
     return BF_OK;
   };
+}
+
+bf_status Loader::ask(std::span<const SampleId> keys) {
+  if (!session_) return BF_OK;  // the next one is asked for all of them
+  return sends_until(Clock::now() + timeout_)("the service does not read what it is asked for",
+                                              [&](Link& link) { return link.ask(keys); });
 }
 
 bf_status Loader::report_exemplars(const std::uint64_t* keys, std::size_t count) {
@@ -656,6 +703,39 @@ bf_status Loader::set_weights(std::span<const double> weights, std::uint64_t at)
   return status;
 }
 
+bf_status Loader::report_losses(std::span<const double> losses) {
+  const protocol::OrderOptions& options = request_.order_options;
+  if (options.weights_policy.empty())
+    return fail(BF_BAD_ARGUMENT,
+                "this loader's weights go by no losses; open one of a mixture with "
+                "'weights_policy'");
+  if (losses.size() != options.sources.size())
+    return fail(BF_BAD_ARGUMENT, fmt::format("{} losses, and the mixture has {} sources; give one "
+                                             "for each, NAN for none",
+                                             losses.size(), options.sources.size()));
+  std::vector<float> reported;
+  losses_.resize(losses.size(), NAN);
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    reported.push_back(static_cast<float>(losses[i]));
+    if (std::isfinite(reported[i])) losses_[i] = reported[i];
+  }
+  if (!session_) return BF_OK;
+  return sends_until(Clock::now() + timeout_)(
+      "the service does not read losses; call again",
+      [&](Link& link) { return link.report_losses(reported); });
+}
+
+bf_status Loader::next_change(std::uint64_t& at, const double*& weights) {
+  if (heard_changes_.empty()) return BF_END;
+  at = heard_changes_.front().at;
+  shown_change_.clear();
+  for (const std::uint64_t part : heard_changes_.front().parts)
+    shown_change_.push_back(weight_of_part(part));
+  heard_changes_.pop_front();
+  weights = shown_change_.data();
+  return BF_OK;
+}
+
 bf_status Loader::mixture(bf_mixture& out) {
   const auto& mixing = track_.position().fields().mixing;
   if (!mixing) return fail(BF_BAD_ARGUMENT, "this loader has no mixture; open one with BF_MIXED");
@@ -717,6 +797,25 @@ bf_status Loader::name(bool of_class, std::uint64_t key, const char** text) {
   }
   *text = found->second.c_str();
   return BF_OK;
+}
+
+bf_status Loader::find(std::string_view name, std::uint64_t& key) {
+  protocol::FindMessage question{std::string(name)};
+  for (;;) {
+    if (interrupted_.load() != 0) return interrupted_now();
+    const auto answer = session_ ? session_->ask_find(question, Clock::now() + timeout_)
+                                 : std::optional<protocol::FindMessage>();
+    if (!answer)
+      return fail(BF_NO_SERVICE,
+                  "the service is away, or did not answer; ask again when samples come again");
+    if (answer->key) {
+      key = *answer->key;
+      return BF_OK;
+    }
+    if (!answer->next || *answer->next <= question.from)
+      return fail(BF_ABSENT, fmt::format("no sample is called '{}'", name));
+    question.from = *answer->next;
+  }
 }
 
 bf_status Loader::samples_sum(std::uint64_t first, std::uint64_t count, bf_samples_sum& sum) {

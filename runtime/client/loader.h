@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -34,6 +35,18 @@ class Loader {
   // Leaves the service. Held batches stay.
   ~Loader();
 
+  // Of a loader that asks (Store), instead of the above: what it has asked for comes in that order,
+  // one sample a batch. One of no samples says that there is none, and `step` which it is.
+  static bf_status open_asking(const bf_loader_options& options, std::string_view form,
+                               std::unique_ptr<Loader>& out);
+  // `keys`: as many as a record has room for, and credits allow.
+  bf_status ask(std::span<const SampleId> keys);
+  // Called when there is another session, which knows nothing of what was asked for.
+  void on_session(std::function<void()> then) { on_session_ = std::move(then); }
+  std::uint32_t credits() const { return admission_.credits; }
+  // The sample's key; BF_ABSENT: none is called that.
+  bf_status find(std::string_view name, std::uint64_t& key);
+
   bf_status next(bf_batch& batch);
   bf_status next_within(bf_batch& batch, double seconds);
   bool is_connected() const { return session_ != nullptr; }
@@ -47,7 +60,9 @@ class Loader {
   bf_status exemplars(const std::uint64_t** keys, const std::uint32_t** weights,
                       std::size_t& count);
   bf_status set_weights(std::span<const double> weights, std::uint64_t at);
+  bf_status report_losses(std::span<const double> losses);
   bf_status mixture(bf_mixture& out);
+  bf_status next_change(std::uint64_t& at, const double*& weights);
   bf_status name(bool of_class, std::uint64_t key, const char** text);
   bf_status samples_sum(std::uint64_t first, std::uint64_t count, bf_samples_sum& sum);
   void info(bf_loader_info& out) const;
@@ -59,6 +74,8 @@ class Loader {
   using Clock = Session::Clock;
 
   Loader() = default;
+  static bf_status open(const bf_loader_options& options, protocol::JoinRequest request,
+                        std::unique_ptr<Loader>& out);
   bf_status next(bf_batch& batch, Clock::duration most, bool comes_back);
   bf_status next_before(Clock::time_point begin, Clock::duration most, bool comes_back,
                         bf_batch& batch);
@@ -67,9 +84,11 @@ class Loader {
   bf_status take_record(bf_batch& batch, bool only_end);
   bool read_record();
   bool take_change();
+  void hear_of(const order::MixtureChange& change);
   bool take_buffer();
   void wait_for_record(Clock::time_point until);
   bf_status give(bf_batch& batch);
+  bf_status give_absent(bf_batch& batch);
   bf_status given(bf_batch& batch, std::unique_ptr<HeldBatch> held, bool slot_is_kept = false);
   // BF_TIMEOUT: no batch is to be given again.
   bf_status give_again(Clock::time_point now, bf_batch& batch);
@@ -151,6 +170,11 @@ class Loader {
   JobReports reports_;
   // Other weights that were asked for, until the service says from which draw on they count.
   std::deque<order::MixtureChange> asked_changes_;
+  // Changes that it has heard of, until the program asks for them.
+  std::deque<order::MixtureChange> heard_changes_;
+  std::vector<double> shown_change_;
+  // The last loss of each source that was reported, for the next service; else not a number.
+  std::vector<float> losses_;
   struct ShownMixture {
     std::vector<std::uint64_t> first, samples, taken, changes_at;
     std::vector<double> weights, changed_weights;
@@ -162,6 +186,7 @@ class Loader {
   } buffer_, next_buffer_;
   bool has_requested_ = false;  // batches, from the service of this session
   std::map<std::pair<bool, std::uint64_t>, std::string> names_;
+  std::function<void()> on_session_;
 };
 
 }  // namespace batchflow::client

@@ -73,8 +73,9 @@ std::string options_problem(const bf_loader_options& options) {
       std::string_view(options.dataset).find("://") == std::string_view::npos)
     return "'reading' is for a dataset given as a path; its service says how a named dataset is "
            "read; leave 'reading' out";
-  for (const char* text : {options.dataset, options.pipeline, options.job, options.state,
-                           options.reading, options.buffer_policy, options.buffer_name}) {
+  for (const char* text :
+       {options.dataset, options.pipeline, options.job, options.state, options.reading,
+        options.buffer_policy, options.buffer_name, options.weights_policy}) {
     if (text != nullptr && (!is_utf8(text) || std::strlen(text) > kTextMost))
       return "a string is not UTF-8, or is too long; write names, paths and states in UTF-8";
   }
@@ -104,6 +105,13 @@ std::string options_problem(const bf_loader_options& options) {
     if (name == nullptr || !is_utf8(name) || std::strlen(name) > kNameMost)
       return fmt::format("source {} has no name in UTF-8 of at most {} bytes", i, kNameMost);
   }
+  if (options.schedule_count > 0 &&
+      (options.schedule_at == nullptr || options.schedule_weights == nullptr))
+    return "'schedule_at' or 'schedule_weights' is NULL; give as many as 'schedule_count', and as "
+           "many weights for each as there are sources";
+  if (options.schedule_count > BF_CHANGES_MOST)
+    return fmt::format("a schedule of {} other weights; it has at most {}", options.schedule_count,
+                       BF_CHANGES_MOST + 0);
   if (!are_seconds(options.timeout_s) || !are_seconds(options.reconnect_s)) {
     return fmt::format("'{}' must be 0 to 1e8 seconds; write 0 for the default",
                        are_seconds(options.timeout_s) ? "reconnect_s" : "timeout_s");
@@ -141,10 +149,17 @@ protocol::JoinRequest request_of(const bf_loader_options& options) {
     request.order_options.sources.push_back({options.sources[i], options.source_weights[i]});
   request.order_options.sources_in_order = options.sources_in_order != 0;
   request.order_options.weights_change = options.weights_change != 0;
+  for (std::size_t i = 0; i < options.schedule_count; ++i) {
+    const double* const weights = options.schedule_weights + i * options.sources_count;
+    request.order_options.schedule.push_back(
+        {options.schedule_at[i], {weights, weights + options.sources_count}});
+  }
+  request.order_options.weights_policy = text_of(options.weights_policy);
   request.order_options.fills_after_s = options.fills_after_s;
   request.order_options.fills_from = options.fills_from;
   request.order_options.fills_cut = options.fills_cut != 0;
   request.order_options.from_newest = options.from_newest != 0;
+  if (options.has_begin_at != 0) request.order_options.begin_at = options.begin_at;
   for (std::size_t i = 0; i < options.exemplars_count; ++i)
     request.exemplars.emplace_back(options.exemplars[i]);
   if (options.has_shuffle_seed != 0) request.shuffle_seed = options.shuffle_seed;

@@ -282,6 +282,8 @@ bool Session::take(protocol::Frame frame) {
     name_answer_ = protocol::decode_name(frame.text, problem);
   } else if (type == "samples_sum") {
     sum_answer_ = protocol::decode_samples_sum(frame.text, problem);
+  } else if (type == "find_sample") {
+    find_answer_ = protocol::decode_find(frame.text, problem);
   } else if (type == "waiting") {
     if (const auto waiting = protocol::decode_waiting(frame.text, problem))
       missing_ranks_ = waiting->message.value_or("");
@@ -350,6 +352,19 @@ std::optional<protocol::SamplesSum> Session::ask_sum(std::uint64_t first, std::u
     if (!frame || !take(std::move(*frame))) return std::nullopt;
   }
   return sum_answer_;
+}
+
+std::optional<protocol::FindMessage> Session::ask_find(const protocol::FindMessage& question,
+                                                       Clock::time_point deadline) {
+  find_answer_.reset();
+  protocol::Channel& channel = link_->channel();
+  channel.send(protocol::encode(question), {}, deadline);
+  while (!find_answer_ || find_answer_->name != question.name ||
+         find_answer_->from != question.from) {
+    auto frame = channel.receive(deadline);
+    if (!frame || !take(std::move(*frame))) return std::nullopt;
+  }
+  return find_answer_;
 }
 
 void Session::ask_for_missing_ranks() {

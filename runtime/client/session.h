@@ -77,6 +77,8 @@ class Session {
   std::optional<std::string> ask_name(bool of_class, std::uint64_t key, Clock::time_point deadline);
   std::optional<protocol::SamplesSum> ask_sum(std::uint64_t first, std::uint64_t count,
                                               Clock::time_point deadline);
+  std::optional<protocol::FindMessage> ask_find(const protocol::FindMessage& question,
+                                                Clock::time_point deadline);
   // Asks which other ranks hold this one up. look_at_socket() reads the answer.
   void ask_for_missing_ranks();
   // The answer, once. Empty: it has not come, or no rank is missing.
@@ -95,6 +97,7 @@ class Session {
   std::optional<protocol::Refused> refused_;
   std::optional<protocol::NameMessage> name_answer_;  // the last
   std::optional<protocol::SamplesSum> sum_answer_;    // the last
+  std::optional<protocol::FindMessage> find_answer_;  // the last
   std::string missing_ranks_;
   std::string lost_because_;
 };

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/order/permutation.h"
-#include "core/order/position_forms.h"
+#include "core/order/position_json.h"
 
 namespace batchflow::client {
 
@@ -82,6 +82,23 @@ std::string Track::give(const protocol::BatchRecord& batch, std::span<const orde
 
 std::string Track::change(const order::MixtureChange& change) {
   return known_ ? position_.change(change) : "";
+}
+
+std::vector<order::MixtureChange> Track::changes_beside(const Track& before) const {
+  const auto& now = position_.fields().mixing;
+  const auto& then = before.position_.fields().mixing;
+  std::vector<order::MixtureChange> added;
+  if (!now || !then) return added;
+  const std::vector<order::MixtureChange> known = then->fields().changes;
+  auto next = known.begin();
+  for (const order::MixtureChange& change : now->fields().changes) {
+    if (next != known.end() && next->at == change.at && next->parts == change.parts) {
+      ++next;
+    } else {
+      added.push_back(change);
+    }
+  }
+  return added;
 }
 
 }  // namespace batchflow::client

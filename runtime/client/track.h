@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/order/position.h"
 #include "runtime/protocol/messages.h"
@@ -29,6 +30,8 @@ class Track {
                                  std::span<const std::uint64_t> indices = {});
   // Of a mixture: other weights, from a draw on that is to come.
   [[nodiscard]] std::string change(const order::MixtureChange& change);
+  // The weights to come that `before`, which is of the same samples, does not know of.
+  std::vector<order::MixtureChange> changes_beside(const Track& before) const;
   // Whether the position is known.
   bool is_known() const { return known_; }
   const order::Position& position() const { return position_; }

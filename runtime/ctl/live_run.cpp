@@ -39,6 +39,11 @@ void check(const input::Scenario& scenario) {
       throw ConfigError(fmt::format(
           "job '{}': mixtures of a scenario are only simulated; leave it out with mixture: {{}}",
           job.name));
+    if (job.order == Order::live)
+      throw ConfigError(fmt::format(
+          "job '{}': its dataset grows, which is only simulated; make a feed of the service and "
+          "read it by batchflow.Live",
+          job.name));
     if (job.importance.reports())
       throw ConfigError(fmt::format(
           "job '{}': scores are only simulated; leave them out with importance: {{}}", job.name));

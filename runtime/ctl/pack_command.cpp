@@ -23,7 +23,7 @@
 #include "runtime/ctl/dataset_path.h"
 #include "runtime/ctl/verify_dataset.h"
 #include "runtime/sources/leftovers.h"
-#include "runtime/sources/pack.h"
+#include "runtime/sources/pack_dataset.h"
 #include "runtime/sources/stored_index.h"
 #include "runtime/sources/write_sequences.h"
 
@@ -144,7 +144,8 @@ int pack_sequences(const PackCommandOptions& options, const fs::path& destinatio
   }
   folder.complete();
   const double filled = static_cast<double>(counts.tokens - counts.left_out) /
-                        (static_cast<double>(counts.sequences) * static_cast<double>(length));
+                        (static_cast<double>(counts.sequences) * static_cast<double>(length) *
+                         std::max<std::uint32_t>(1, options.sequences.rows));
   std::string text;
   for (const std::string& note : notes) text += fmt::format("note: {}\n", output::printable(note));
   text += fmt::format(
@@ -153,6 +154,9 @@ int pack_sequences(const PackCommandOptions& options, const fs::path& destinatio
       counts.documents, counts.tokens, counts.sequences, length,
       output::printable(destination.string()), 100 * filled, counts.empty, counts.cut,
       counts.left_out);
+  if (counts.unused > 0)
+    text += fmt::format("{} documents not used, since a source of the mixture had no more\n",
+                        counts.unused);
   if (options.outputs.wanted("json")) {
     const nlohmann::json all = {{"path", destination.string()},
                                 {"documents", counts.documents},
@@ -162,6 +166,7 @@ int pack_sequences(const PackCommandOptions& options, const fs::path& destinatio
                                 {"empty", counts.empty},
                                 {"cut", counts.cut},
                                 {"left_out", counts.left_out},
+                                {"unused", counts.unused},
                                 {"notes", notes}};
     options.outputs.write("json",
                           all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
@@ -236,8 +241,13 @@ void add_pack_command(CLI::App& app, Action& action) {
                       "Files are called NAME-00000.bfpack; default: DEST's name");
   options->dataset.add_options(*command);
   command->add_option("--packing", options->sequences.packing,
-                      "Pack documents into sequences of --tokens: concat (end to end) or whole");
+                      "Pack documents into sequences of --tokens: concat (end to end), whole, or "
+                      "buckets (documents of like length)");
   command->add_option("--packing-seed", options->sequences.seed, "Of the order of the documents");
+  command->add_option("--rows", options->sequences.rows,
+                      "Of whole: so many sequences are one sample, and all samples cost the same");
+  command->add_option("--mix", options->sequences.mixture,
+                      "Documents of folders, each at its share of the tokens: web:0.7+code:0.3");
   command->add_option("--end-token", options->end_token, "A token that follows each document")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{INT32_MAX}));
   command

@@ -160,12 +160,19 @@ void add(const OrderOptions& options, Json& message) {
     message["fills_cut"] = options.fills_cut;
     message["from_newest"] = options.from_newest;
   }
+  if (options.begin_at) message["begin_at"] = *options.begin_at;
+  if (options.asked) message["asked"] = true;
   if (options.sources.empty()) return;  // services before mixtures know none of these
   Json& sources = message["sources"] = Json::array();
   for (const WeighedSource& source : options.sources)
     sources.push_back(Json::array({source.name, source.weight}));
   message["sources_in_order"] = options.sources_in_order;
   message["weights_change"] = options.weights_change;
+  if (!options.weights_policy.empty()) message["weights_policy"] = options.weights_policy;
+  if (options.schedule.empty()) return;
+  Json& schedule = message["schedule"] = Json::array();
+  for (const ScheduledWeights& one : options.schedule)
+    schedule.push_back(Json::array({one.at, one.weights}));
 }
 
 std::vector<WeighedSource> sources_of(const Json* json) {
@@ -179,6 +186,25 @@ std::vector<WeighedSource> sources_of(const Json* json) {
     sources.push_back({one[0].get<std::string>(), one[1].get<double>()});
   }
   return sources;
+}
+
+std::vector<ScheduledWeights> schedule_of(const Json* json) {
+  std::vector<ScheduledWeights> schedule;
+  if (json == nullptr) return schedule;
+  if (!json->is_array() || json->size() > order::Mixing::kChangesMost)
+    throw Wrong(
+        fmt::format("'schedule' must be a list of at most {}", order::Mixing::kChangesMost));
+  for (const Json& one : *json) {
+    if (!one.is_array() || one.size() != 2 || !one[0].is_number_unsigned() || !one[1].is_array())
+      throw Wrong("'schedule' must be a list of samples with weights");
+    ScheduledWeights& made = schedule.emplace_back();
+    made.at = one[0].get<std::uint64_t>();
+    for (const Json& weight : one[1]) {
+      if (!weight.is_number()) throw Wrong("a weight of 'schedule' must be a number");
+      made.weights.push_back(weight.get<double>());
+    }
+  }
+  return schedule;
 }
 
 OrderOptions order_options_of(const Fields& fields) {
@@ -196,9 +222,13 @@ OrderOptions order_options_of(const Fields& fields) {
   fields.number("fills_from", options.fills_from);
   fields.flag("fills_cut", options.fills_cut);
   fields.flag("from_newest", options.from_newest);
+  if (fields.find("begin_at") != nullptr) fields.number("begin_at", options.begin_at.emplace());
+  fields.flag("asked", options.asked);
   options.sources = sources_of(fields.find("sources"));
   fields.flag("sources_in_order", options.sources_in_order);
   fields.flag("weights_change", options.weights_change);
+  fields.text("weights_policy", options.weights_policy);
+  options.schedule = schedule_of(fields.find("schedule"));
   return options;
 }
 
@@ -282,6 +312,7 @@ std::string encode(const JoinRequest& request) {
     for (const SampleId sample : request.exemplars) exemplars.push_back(sample.value);
   }
   if (request.shuffle_seed) message["shuffle_seed"] = *request.shuffle_seed;
+  if (!request.form.empty()) message["form"] = request.form;
   if (request.corrupt_ratio_max) message["corrupt_ratio_max"] = *request.corrupt_ratio_max;
   return text_of(message);
 }
@@ -335,6 +366,13 @@ std::string encode(const SamplesSum& sum) {
                   {"pairs", sum.pairs}});
 }
 
+std::string encode(const FindMessage& message) {
+  Json json{{"type", "find_sample"}, {"name", message.name}, {"from", message.from}};
+  if (message.key) json["key"] = *message.key;
+  if (message.next) json["next"] = *message.next;
+  return text_of(json);
+}
+
 std::string encode(const WaitingMessage& message) {
   Json json{{"type", "waiting"}};
   if (message.message) json["message"] = *message.message;
@@ -378,6 +416,9 @@ std::optional<JoinRequest> decode_join(std::string_view frame, std::string& prob
     fields.text("reading", request.reading);
     if (request.dataset.empty()) throw Wrong("'dataset' must name one");
     fields.text("pipeline", request.pipeline);
+    fields.text("form", request.form);
+    if (!request.form.empty() && request.form != "encoded" && request.form != "decoded")
+      throw Wrong("'form' must be encoded or decoded");
     fields.text("job", request.job);
     fields.number("pid", request.pid);
     fields.number("rank", request.rank);
@@ -498,6 +539,18 @@ std::optional<SamplesSum> decode_samples_sum(std::string_view frame, std::string
     fields.number("labels", sum.labels);
     fields.number("pairs", sum.pairs);
     return sum;
+  });
+}
+
+std::optional<FindMessage> decode_find(std::string_view frame, std::string& problem) {
+  return decoded(frame, problem, [](const Fields& fields) {
+    FindMessage message;
+    fields.require_type("find_sample");
+    fields.text("name", message.name);
+    fields.number("from", message.from);
+    if (fields.find("key") != nullptr) fields.number("key", message.key.emplace());
+    if (fields.find("next") != nullptr) fields.number("next", message.next.emplace());
+    return message;
   });
 }
 

@@ -24,6 +24,7 @@
 //   job          leave {}
 //   job          sample_name {key}; service: sample_name {key, name} (empty: it has no name);
 //                class_name likewise
+//   job          find_sample {name, from}; service: find_sample {name, from, key | next}
 //   batchflowctl command {name, arguments}
 //   service      answer {...} | error {message}
 #pragma once
@@ -67,7 +68,8 @@ struct JoinRequest {
   // How a dataset given as a path is read: `tokens=1024`, `split=train:0.9`, as in --dataset.
   std::string reading;
   std::string pipeline;
-  std::string job;  // empty: a new job
+  std::string form;  // that the pipeline's samples have: encoded, decoded; empty: prepared
+  std::string job;   // empty: a new job
   std::uint64_t pid = 0;
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;
@@ -149,6 +151,16 @@ struct SamplesSum {
   std::uint64_t pairs = 0;
 };
 
+// Which sample has this name: the first one from key `from` on, of kMost samples at most. The
+// answer has its key, or where to look on; neither: none has.
+struct FindMessage {
+  static constexpr std::uint64_t kMost = 4096;
+  std::string name;
+  std::uint64_t from = 0;
+  std::optional<std::uint64_t> key = {};
+  std::optional<std::uint64_t> next = {};
+};
+
 // Without `message` it is the question which other ranks hold this one up, with it the answer.
 struct WaitingMessage {
   std::optional<std::string> message;
@@ -162,6 +174,7 @@ std::string encode(const Refused& refused);
 std::string encode(const SlabMessage& message);
 std::string encode(const NameMessage& message);
 std::string encode(const SamplesSum& sum);
+std::string encode(const FindMessage& message);
 std::string encode(const WaitingMessage& message);
 std::string encode_leave();
 
@@ -175,6 +188,7 @@ std::optional<Refused> decode_refused(std::string_view frame, std::string& probl
 std::optional<SlabMessage> decode_slab(std::string_view frame, std::string& problem);
 std::optional<NameMessage> decode_name(std::string_view frame, std::string& problem);
 std::optional<SamplesSum> decode_samples_sum(std::string_view frame, std::string& problem);
+std::optional<FindMessage> decode_find(std::string_view frame, std::string& problem);
 std::optional<WaitingMessage> decode_waiting(std::string_view frame, std::string& problem);
 
 }  // namespace batchflow::protocol

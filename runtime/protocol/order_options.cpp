@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::size_t kSourceNamesMost = 1 << 17;
 constexpr std::size_t kBufferTextMost = 1024;
+constexpr std::size_t kScheduledMost = 8192;  // weights, of all sources and times
 
 std::string draws_problem(Order order, const OrderOptions& options) {
   if (!is_drawn(order) && options.draws > 0)
@@ -74,16 +75,23 @@ std::string rehearsal_problem(Order order, std::uint32_t batch_samples, const Or
   return {};
 }
 
-std::string live_problem(Order order, const OrderOptions& options) {
+std::string live_problem(Order order, std::uint32_t batch_samples, const OrderOptions& options) {
   constexpr double kLongest = 3600;
   if (order != Order::live)
     return options.fills_after_s != 0 || options.fills_from != 0 || options.fills_cut ||
-                   options.from_newest
+                   options.from_newest || options.begin_at || options.asked
                ? fmt::format(
                      "steps are to be filled, and a {} order has all of its samples; ask "
                      "for a live one",
                      name_of(order))
                : "";
+  if (options.asked &&
+      (batch_samples != 1 || options.fills_after_s != 0 || options.fills_from != 0 ||
+       options.fills_cut || options.from_newest || options.begin_at))
+    return "samples are asked for by their keys, one in each batch, and nothing fills it; leave "
+           "the rest out";
+  if (options.from_newest && options.begin_at)
+    return "a job begins with the next record that comes, or with one that is named; leave one out";
   if (options.draws > 0)
     return "'draws' is for orders that are drawn, and a live one has records as they come; leave "
            "it "
@@ -94,9 +102,33 @@ std::string live_problem(Order order, const OrderOptions& options) {
   return {};
 }
 
+std::string schedule_problem(const OrderOptions& options) {
+  const std::size_t sources = options.sources.size();
+  const std::size_t most = std::min(order::Mixing::kChangesMost, kScheduledMost / sources);
+  if (options.schedule.size() > most)
+    return fmt::format("a schedule of {} other weights; of {} sources it may have {}",
+                       options.schedule.size(), sources, most);
+  for (const ScheduledWeights& one : options.schedule) {
+    if (one.weights.size() != sources)
+      return fmt::format(
+          "{} weights from sample {} on, and the mixture has {} sources; give one "
+          "for each",
+          one.weights.size(), one.at, sources);
+    if (one.at > order::Mixing::kDrawsMost)
+      return fmt::format("weights from sample {} on; no mixture has so many", one.at);
+    if (std::string problem = weights_problem(one.weights); !problem.empty())
+      return fmt::format("from sample {} on: {}", one.at, problem);
+  }
+  if (options.weights_policy.size() > kBufferTextMost)
+    return fmt::format("the policy of the weights has more than {} bytes", kBufferTextMost);
+  if (!options.weights_policy.empty() && !options.schedule.empty())
+    return "the weights have a schedule, and a policy changes them, too; leave one of them out";
+  return "";
+}
+
 std::string sources_problem(Order order, const OrderOptions& options) {
-  const bool has_any =
-      !options.sources.empty() || options.sources_in_order || options.weights_change;
+  const bool has_any = !options.sources.empty() || options.sources_in_order ||
+                       options.may_change() || !options.schedule.empty();
   if (order != Order::mixed)
     return has_any ? fmt::format("sources are given, and a {} order has none; ask for a mixed one",
                                  name_of(order))
@@ -121,7 +153,8 @@ std::string sources_problem(Order order, const OrderOptions& options) {
   if (bytes > kSourceNamesMost)
     return fmt::format("the names of the sources have {} bytes; they may have {} together", bytes,
                        kSourceNamesMost);
-  return weights_problem(weights);
+  if (std::string problem = weights_problem(weights); !problem.empty()) return problem;
+  return schedule_problem(options);
 }
 
 }  // namespace
@@ -139,7 +172,8 @@ std::string weights_problem(std::span<const double> weights) {
 std::string order_problem(Order order, std::uint32_t batch_samples, const OrderOptions& options,
                           std::span<const SampleId> exemplars) {
   if (std::string problem = draws_problem(order, options); !problem.empty()) return problem;
-  if (std::string problem = live_problem(order, options); !problem.empty()) return problem;
+  if (std::string problem = live_problem(order, batch_samples, options); !problem.empty())
+    return problem;
   if (options.node_local && order != Order::relaxed)
     return fmt::format(
         "'node_local' is for a relaxed order, which alone has a sequence for each node, and this "

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +16,13 @@ struct WeighedSource {
   std::string name;
   double weight = 0;
   friend bool operator==(const WeighedSource&, const WeighedSource&) = default;
+};
+
+// All sources of a mixture have these weights from sample `at` of the job on.
+struct ScheduledWeights {
+  std::uint64_t at = 0;
+  std::vector<double> weights;
+  friend bool operator==(const ScheduledWeights&, const ScheduledWeights&) = default;
 };
 
 struct OrderOptions {
@@ -38,6 +46,13 @@ struct OrderOptions {
   std::uint64_t fills_from = 0;
   bool fills_cut = false;
   bool from_newest = false;
+  std::optional<std::uint64_t> begin_at = {};  // live: with this record
+  bool asked = false;  // live: one sample in each batch, of the keys that the job names
+  // Mixed: weights that are known before; and the policy by which others come, empty: none.
+  std::vector<ScheduledWeights> schedule = {};
+  std::string weights_policy = {};
+  // Whether weights may come that are not known when the job begins.
+  bool may_change() const { return weights_change || !weights_policy.empty(); }
   friend bool operator==(const OrderOptions&, const OrderOptions&) = default;
 };
 

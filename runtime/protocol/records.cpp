@@ -151,6 +151,20 @@ bool read_described(std::span<const std::byte> record, JobMessage& out) {
   return whole && record.empty();
 }
 
+bool read_asked(std::span<const std::byte> record, JobMessage& out) {
+  AskedRecord head;
+  if (!take(record, head) || head.count == 0 || head.count > kAskedInRecord) return false;
+  out.record.kind = JobRecordKind::asked;
+  return take_list(record, head.count, out.asked) && record.empty();
+}
+
+bool read_losses(std::span<const std::byte> record, JobMessage& out) {
+  LossesRecord head;
+  if (!take(record, head) || head.count > order::Mixing::kSourcesMost) return false;
+  out.record.kind = JobRecordKind::losses;
+  return take_list(record, head.count, out.losses) && record.empty();
+}
+
 bool read_buffer(std::span<const std::byte> record, ServiceMessage& out) {
   BufferRecord& head = out.buffer;
   if (!take(record, head) || head.count > kBufferInRecord || head.weighted > 1 ||
@@ -212,6 +226,9 @@ bool read_service_record(std::span<const std::byte> record, ServiceMessage& out,
     case ServiceRecordKind::exemplars:
       if (read_buffer(record, out)) return true;
       break;
+    case ServiceRecordKind::absent:
+      if (take(record, out.absent) && record.empty()) return true;
+      break;
   }
   problem = fmt::format("a record of kind {} and the wrong size", static_cast<unsigned>(out.kind));
   return false;
@@ -232,6 +249,10 @@ bool read_job_record(std::span<const std::byte> record, JobMessage& out, std::st
     if (read_mixture(record, out.change)) return true;
   } else if (kind == static_cast<std::uint32_t>(JobRecordKind::described)) {
     if (read_described(record, out)) return true;
+  } else if (kind == static_cast<std::uint32_t>(JobRecordKind::losses)) {
+    if (read_losses(record, out)) return true;
+  } else if (kind == static_cast<std::uint32_t>(JobRecordKind::asked)) {
+    if (read_asked(record, out)) return true;
   } else if (((kind >= static_cast<std::uint32_t>(JobRecordKind::wanted) &&
                kind <= static_cast<std::uint32_t>(JobRecordKind::unmapped)) ||
               kind == static_cast<std::uint32_t>(JobRecordKind::ideal)) &&
@@ -297,6 +318,22 @@ void write_described(const Described& described, std::vector<std::byte>& out) {
   add_list<SampleId>(described.samples, out);
   add_list<std::uint32_t>(described.labels, out);
   add_list<float>(described.values, out);
+}
+
+void write_asked(std::span<const SampleId> keys, std::vector<std::byte>& out) {
+  BF_CHECK(!keys.empty() && keys.size() <= kAskedInRecord);
+  const AskedRecord head{JobRecordKind::asked, static_cast<std::uint32_t>(keys.size())};
+  const auto bytes = bytes_of(head);
+  out.assign(bytes.begin(), bytes.end());
+  add_list<SampleId>(keys, out);
+}
+
+void write_losses(std::span<const float> losses, std::vector<std::byte>& out) {
+  BF_CHECK(losses.size() <= order::Mixing::kSourcesMost);
+  const LossesRecord head{JobRecordKind::losses, static_cast<std::uint32_t>(losses.size())};
+  const auto bytes = bytes_of(head);
+  out.assign(bytes.begin(), bytes.end());
+  add_list<float>(losses, out);
 }
 
 std::vector<std::vector<std::byte>> buffer_records(std::span<const SampleId> samples,

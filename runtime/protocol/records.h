@@ -34,7 +34,8 @@ enum class ServiceRecordKind : std::uint32_t {
   finished = 4,
   mixture = 5,
   ideal = 6,
-  exemplars = 8
+  exemplars = 8,
+  absent = 13
 };
 
 struct SliceRecord {
@@ -118,6 +119,14 @@ struct BufferRecord {
   std::uint32_t reserved = 0;
 };
 
+// There is no sample of the key that the job asked for as its `number`-th. It comes before the
+// answers to what was asked for behind it.
+struct AbsentRecord {
+  ServiceRecordKind kind = ServiceRecordKind::absent;
+  std::uint32_t reserved = 0;
+  std::uint64_t number = 0;  // counts from 0
+};
+
 // ------------------------------------------------------------------------------ from the job ----
 
 enum class JobRecordKind : std::uint32_t {
@@ -129,7 +138,9 @@ enum class JobRecordKind : std::uint32_t {
   exemplars = 6,
   mixture = 7,
   ideal = 8,
-  described = 11
+  described = 11,
+  asked = 13,
+  losses = 15
 };
 
 struct JobRecord {
@@ -184,6 +195,22 @@ struct Described {
   std::vector<float> values;
 };
 
+// Samples that a job asks for by their keys. It is followed by `count` keys.
+struct AskedRecord {
+  JobRecordKind kind = JobRecordKind::asked;
+  std::uint32_t count = 0;  // 1 to kAskedInRecord
+};
+inline constexpr std::size_t kAskedInRecord =
+    (kRecordMost - sizeof(AskedRecord)) / sizeof(std::uint64_t);
+
+// What a rank loses on each source of a mixture, of which the weights go by that. It is followed by
+// `count` numbers; what is no number says nothing of its source.
+struct LossesRecord {
+  JobRecordKind kind = JobRecordKind::losses;
+  std::uint32_t count = 0;  // at most kSourcesMost
+};
+static_assert(sizeof(LossesRecord) + order::Mixing::kSourcesMost * sizeof(float) <= kRecordMost);
+
 // ------------------------------------------------------------------------------- both ----
 
 template <class Record>
@@ -204,6 +231,7 @@ struct ServiceMessage {
   EpochEndedRecord epoch_ended;
   order::MixtureChange change;
   IdealRecord ideal;
+  AbsentRecord absent;
   BufferRecord buffer;  // a part of one:
   std::vector<SampleId> exemplars;
   std::vector<std::uint32_t> weights;
@@ -219,6 +247,8 @@ struct JobMessage {
   std::vector<SampleId> exemplars;
   order::MixtureChange change;
   Described described;
+  std::vector<SampleId> asked;
+  std::vector<float> losses;
 };
 bool read_job_record(std::span<const std::byte> record, JobMessage& out, std::string& problem);
 
@@ -238,6 +268,10 @@ void write_exemplars(std::span<const SampleId> part, std::uint32_t first, bool m
 
 // REQUIRES: described.samples.size() <= described_in_record(described.features)
 void write_described(const Described& described, std::vector<std::byte>& out);
+// REQUIRES: 0 < keys.size() <= kAskedInRecord
+void write_asked(std::span<const SampleId> keys, std::vector<std::byte>& out);
+// REQUIRES: losses.size() <= order::Mixing::kSourcesMost
+void write_losses(std::span<const float> losses, std::vector<std::byte>& out);
 // The records that bring a buffer, one after the other; the list may have any order.
 std::vector<std::vector<std::byte>> buffer_records(std::span<const SampleId> samples,
                                                    std::span<const std::uint32_t> weights);

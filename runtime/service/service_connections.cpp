@@ -180,6 +180,18 @@ bool ServiceConnections::take_message(Peer& peer, const std::string& type, std::
     peer.send(protocol::encode(*sum), {});
     return true;
   }
+  if (type == "find_sample") {
+    std::optional<protocol::FindMessage> question = protocol::decode_find(frame, problem);
+    if (!question) return false;
+    const ServedDataset* const dataset = parts_.jobs.dataset_of(peer);
+    if (dataset) {
+      *question = find_in(*dataset->index, std::move(*question));
+    } else {
+      question->key = question->next = {};
+    }
+    peer.send(protocol::encode(*question), {});
+    return true;
+  }
   if (type == "waiting") {
     peer.send(protocol::encode(protocol::WaitingMessage{parts_.jobs.waits_for_ranks(peer)}), {});
     return true;

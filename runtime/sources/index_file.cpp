@@ -60,8 +60,9 @@ bool below_root(std::string_view path) {
 
 bool is_of_sequences(const batch::BatchSpec& fields) {
   if (fields.fields.front().shape.empty()) return false;
-  const std::uint64_t length = fields.fields.front().shape.front();
-  return fields == sequence_fields({length, fields.fields.size() > 1});
+  const auto& shape = fields.fields.front().shape;
+  return fields == sequence_fields({shape.back(), fields.fields.size() > 1, false,
+                                    shape.size() > 1 ? shape.front() : 0});
 }
 
 std::uint32_t checksum_of(ByteSpan bytes, const StopAsked& stop) {

@@ -1,9 +1,10 @@
+#include "runtime/sources/pack_dataset.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
 
-#include "runtime/sources/pack.h"
 #include "runtime/sources/record.h"
 
 namespace batchflow::sources {

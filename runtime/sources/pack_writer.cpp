@@ -1,3 +1,5 @@
+#include "runtime/sources/pack_writer.h"
+
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -9,7 +11,6 @@
 #include "core/base/check.h"
 #include "core/log/frame_log.h"
 #include "runtime/failpoint/failpoint.h"
-#include "runtime/sources/pack.h"
 
 namespace batchflow::sources {
 namespace {

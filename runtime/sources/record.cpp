@@ -1,6 +1,7 @@
 #include "runtime/sources/record.h"
 
 #include <charconv>
+#include <cstdlib>
 #include <optional>
 
 #include "runtime/sources/byte_view.h"
@@ -209,7 +210,7 @@ bool RecordParts::add_written(const batch::Field& field, Write write) {
 bool RecordParts::find_sequence(ByteSpan record, const batch::BatchSpec& fields) {
   const auto payload = packed_payload(record);
   if (!payload) return fail("the checksum of the sequence does not fit");
-  const std::uint64_t length = fields.fields.front().shape.front();
+  const std::uint64_t length = fields.fields.front().row_bytes() / sizeof(std::int32_t);
   ByteSpan lengths, tokens = *payload;
   if (fields.fields.size() > 1) {
     if (tokens.size() < sizeof(std::uint64_t)) return fail("the sequence ends within its lengths");
@@ -221,9 +222,9 @@ bool RecordParts::find_sequence(ByteSpan record, const batch::BatchSpec& fields)
     tokens = tokens.subspan(lengths.size());
     std::uint64_t sum = 0;
     for (std::size_t at = 0; at < lengths.size(); at += sizeof(std::int32_t)) {
-      const auto one = load<std::int32_t>(lengths, at);
-      if (one <= 0) return fail("a document of the sequence has no length");
-      sum += static_cast<std::uint64_t>(one);
+      const std::int64_t one = load<std::int32_t>(lengths, at);
+      if (one == 0) return fail("a document of the sequence has no length");
+      sum += static_cast<std::uint64_t>(std::abs(one));  // below 0: places that are left empty
     }
     if (sum > length) return fail("the documents of the sequence are longer than it is");
   }
@@ -239,12 +240,16 @@ bool RecordParts::find_sequence(ByteSpan record, const batch::BatchSpec& fields)
     return false;
   }
   if (fields.fields.size() == 1) return true;
-  // Behind the last document is what no document has: both are 0 there.
+  // Both are 0 where no document is.
   const auto write = [&](std::int32_t* out, auto number_of) {
     std::int32_t segment = 0;
     for (std::size_t at = 0; at < lengths.size(); at += sizeof(std::int32_t)) {
-      ++segment;
       const auto one = load<std::int32_t>(lengths, at);
+      if (one < 0) {
+        out -= one;
+        continue;
+      }
+      ++segment;
       for (std::int32_t position = 0; position < one; ++position)
         *out++ = number_of(segment, position);
     }

@@ -12,8 +12,12 @@ namespace batchflow::sources {
 
 struct SequenceShape {
   std::uint64_t length = 0;  // N
-  bool whole = false;        // lengths of the documents are stored
-  bool wide = false;         // tokens are stored in 32 bits, not 16
+  // Lengths of the documents are stored; below 0 where so many places are left empty.
+  bool whole = false;
+  bool wide = false;       // tokens are stored in 32 bits, not 16
+  std::uint64_t rows = 0;  // not 0: so many sequences are one sample
+
+  std::uint64_t places() const { return rows > 0 ? rows * length : length; }
 };
 batch::BatchSpec stored_sequence(const SequenceShape& shape);
 // None: no sequence is stored so.

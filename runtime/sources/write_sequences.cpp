@@ -10,8 +10,10 @@
 #include <set>
 #include <utility>
 
+#include "core/order/keys.h"
 #include "runtime/sources/columns.h"
 #include "runtime/sources/kept_folder.h"
+#include "runtime/sources/path_ranges.h"
 #include "runtime/sources/sequence_record.h"
 
 namespace batchflow::sources {
@@ -69,7 +71,8 @@ class SequenceWriter {
         stop_(stop),
         progress_(progress) {
     shape_.length = length;
-    shape_.whole = rule.packing == "whole";
+    shape_.whole = rule.packing != "concat";
+    shape_.rows = rule.rows;
     const bool narrow = (type_ == ElementType::u8 || type_ == ElementType::u16) &&
                         rule.end_token.value_or(0) <= UINT16_MAX;
     shape_.wide = !narrow;
@@ -77,10 +80,16 @@ class SequenceWriter {
   }
 
   SequenceCounts write(const PackOptions& options) {
+    find_sources();
     count();
     const std::string about = fmt::format(
-        "{} documents with {} tokens are packed into sequences of {} ({}){}{}{}", counts_.documents,
-        counts_.tokens, shape_.length, rule_.packing,
+        "{} documents with {} tokens are packed into sequences of {} ({}){}{}{}{}",
+        counts_.documents, counts_.tokens, shape_.length, rule_.packing,
+        counts_.unused > 0
+            ? fmt::format("; {} documents are not used, since a source of the mixture "
+                          "had no more",
+                          counts_.unused)
+            : "",
         counts_.empty > 0 ? fmt::format("; {} empty documents are skipped", counts_.empty) : "",
         counts_.cut > 0 ? fmt::format("; {} documents are longer than a sequence", counts_.cut)
                         : "",
@@ -93,7 +102,7 @@ class SequenceWriter {
     copies_at_ = options.folder / ".objects";
     PackWriter writer(options, stored_sequence(shape_), {about, by_rule});
     SequencePlan plan([this](std::uint64_t document) { return tokens_of(document); },
-                      documents_.samples(), documents_.version(), rule_, shape_.length);
+                      documents_.samples(), documents_.version(), rule_, shape_.length, ranges_);
     std::vector<DocumentPiece> pieces;
     std::size_t of_all = 0;
     while (plan.next(pieces)) {
@@ -119,7 +128,7 @@ class SequenceWriter {
     std::size_t to;
   };
 
-  Bytes row_bytes() const { return shape_.length * width_; }
+  Bytes row_bytes() const { return shape_.places() * width_; }
   std::uint64_t tokens_of(std::uint64_t document) const {
     return documents_.extent(SampleId(document)).bytes / batch::element_bytes(type_);
   }
@@ -135,19 +144,54 @@ class SequenceWriter {
     if (progress_) progress_(done, counts_.tokens, "tokens packed");
   }
 
-  void count() {
-    counts_.documents = documents_.samples();
+  // Where the documents of a mixture lie.
+  void find_sources() {
+    std::string problem;
+    for (const WeighedDocuments& one : documents_to_mix(rule_.mixture, problem)) {
+      weights_.push_back(one.weight);
+      ranges_.push_back(samples_at(documents_, one.name));
+      if (ranges_.back().samples == 0)
+        throw DatasetError(fmt::format(
+            "{}: it has nothing at '{}'; a source of a mixture is a folder or a file at "
+            "its root: {}",
+            documents_.name(), one.name, names_at_root(documents_, 20)));
+    }
+    std::vector<SampleRange> sorted = ranges_;
+    std::sort(sorted.begin(), sorted.end(),
+              [](const SampleRange& a, const SampleRange& b) { return a.first < b.first; });
+    for (std::size_t i = 1; i < sorted.size(); ++i) {
+      if (sorted[i].first.value < sorted[i - 1].first.value + sorted[i - 1].samples)
+        throw DatasetError(fmt::format("{}: two sources of the mixture have documents in common",
+                                       documents_.name()));
+    }
+  }
+
+  std::uint64_t whole_tokens_of(std::uint64_t document) const {
+    const std::uint64_t tokens = tokens_of(document);
+    return tokens == 0 ? 0 : tokens + (rule_.end_token ? 1 : 0);
+  }
+
+  void count(std::uint64_t document) {
+    if (counts_.documents++ % 65'536 == 0) look_around(0);
     const Bytes each = batch::element_bytes(type_);
-    for (std::uint64_t document = 0; document < counts_.documents; ++document) {
-      if (document % 65'536 == 0) look_around(0);
-      const Bytes bytes = documents_.extent(SampleId(document)).bytes;
-      if (bytes % each != 0)
-        throw DatasetError(fmt::format("{}: its {} bytes are no whole number of tokens of {} bytes",
-                                       named(document), bytes, each));
-      const std::uint64_t tokens = bytes == 0 ? 0 : bytes / each + (rule_.end_token ? 1 : 0);
-      counts_.tokens += tokens;
-      counts_.empty += tokens == 0 ? 1 : 0;
-      counts_.cut += tokens > shape_.length ? 1 : 0;
+    const Bytes bytes = documents_.extent(SampleId(document)).bytes;
+    if (bytes % each != 0)
+      throw DatasetError(fmt::format("{}: its {} bytes are no whole number of tokens of {} bytes",
+                                     named(document), bytes, each));
+    const std::uint64_t tokens = whole_tokens_of(document);
+    counts_.tokens += tokens;
+    counts_.empty += tokens == 0 ? 1 : 0;
+    counts_.cut += tokens > shape_.length ? 1 : 0;
+  }
+
+  void count() {
+    if (ranges_.empty()) {
+      for (std::uint64_t document = 0; document < documents_.samples(); ++document) count(document);
+    } else {
+      DocumentOrder order(order::documents_key(documents_.version(), rule_.seed), ranges_, weights_,
+                          [this](std::uint64_t document) { return whole_tokens_of(document); });
+      while (const auto document = order.next()) count(*document);
+      counts_.unused = documents_.samples() - counts_.documents;
     }
     if (!shape_.whole) counts_.left_out = counts_.tokens % shape_.length;
     if (counts_.tokens == 0)
@@ -168,9 +212,11 @@ class SequenceWriter {
     for (const auto& pieces : sequences_) {
       std::size_t to = row;
       for (const DocumentPiece& piece : pieces) {
-        want(piece, to);
+        if (piece.document != DocumentPiece::kGap) {
+          want(piece, to);
+          written_ += piece.tokens;
+        }
         to += piece.tokens * width_;
-        written_ += piece.tokens;
       }
       row += row_bytes();
     }
@@ -275,8 +321,10 @@ class SequenceWriter {
       return writer.add(values);
     }
     lengths_.clear();
-    for (const DocumentPiece& piece : pieces)
-      lengths_.push_back(static_cast<std::int32_t>(piece.tokens));
+    for (const DocumentPiece& piece : pieces) {
+      const auto length = static_cast<std::int32_t>(piece.tokens);
+      lengths_.push_back(piece.document == DocumentPiece::kGap ? -length : length);
+    }
     const std::span<const std::byte> values[] = {std::as_bytes(std::span(lengths_)), tokens};
     writer.add(values);
   }
@@ -290,6 +338,8 @@ class SequenceWriter {
   SequenceShape shape_;
   Bytes width_ = 0;
   SequenceCounts counts_;
+  std::vector<SampleRange> ranges_;  // of a mixture, with their weights
+  std::vector<double> weights_;
   std::uint64_t written_ = 0;
   std::vector<std::vector<DocumentPiece>> sequences_;  // that are put together
   std::vector<std::byte> tokens_;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/sources/dataset_file.h"
-#include "runtime/sources/pack.h"
+#include "runtime/sources/pack_writer.h"
 #include "runtime/sources/sample_index.h"
 #include "runtime/sources/sequences.h"
 
@@ -11,8 +11,9 @@ namespace batchflow::sources {
 // What became of the documents.
 struct SequenceCounts {
   std::uint64_t documents = 0, empty = 0;  // empty ones are skipped
-  std::uint64_t cut = 0;                   // documents that are longer than a sequence
-  std::uint64_t tokens = 0;                // of all documents, with those that end them
+  std::uint64_t unused = 0;  // beside these, of a mixture: what was left when a source had no more
+  std::uint64_t cut = 0;     // documents that are longer than a sequence
+  std::uint64_t tokens = 0;  // of all documents, with those that end them
   std::uint64_t sequences = 0;
   std::uint64_t left_out = 0;  // tokens at the end
 };

@@ -165,6 +165,7 @@ Cost cost_of_decision(const engine::PolicyChoice& choice) {
     }
     case engine::PolicyKind::eviction:
     case engine::PolicyKind::rehearsal:  // of no plugin
+    case engine::PolicyKind::mixture:
       break;
   }
   return {};

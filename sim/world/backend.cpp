@@ -19,6 +19,7 @@ Backend::Backend(const Parts& parts, CompletionHandler& handler)
       reports_(parts.reports),
       counters_(parts.counters),
       watch_(parts.watch),
+      live_(parts.live),
       handler_(handler),
       streamed_blocks_(parts.platform) {
   for (std::size_t i = 0; i < scenario_.cluster.nodes.size(); ++i)

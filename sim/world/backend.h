@@ -13,6 +13,7 @@
 #include "programs/output/results.h"
 #include "sim/world/chance.h"
 #include "sim/world/counters.h"
+#include "sim/world/live_sources.h"
 #include "sim/world/parts.h"
 #include "sim/world/platform.h"
 #include "sim/world/read_queue.h"
@@ -34,7 +35,7 @@ struct Delivered {
   std::uint64_t samples = 0;  // neither fillers nor rehearsed samples
   std::uint64_t fillers = 0;
   std::uint64_t rehearsed = 0;
-  std::vector<SampleId> drawn = {};  // of a weighted order: its samples
+  std::vector<SampleId> drawn = {};  // of a drawn order: its samples, in their order
 };
 
 // Handles commands for jobs: the jobs.
@@ -112,7 +113,7 @@ class Backend {
   void on(const engine::Adopt&) {}
   void on(const engine::MixtureSet&) {}
   void on(const engine::ExemplarsSet&) {}
-  void on(const engine::SourcePaced&) {}
+  void on(const engine::SourcePaced& command) { live_.go_on(command); }
 
   TaskId begin(const engine::Request& request, Then over);
   void count_read(const engine::Read& command, std::uint64_t samples, Bytes bytes);
@@ -148,6 +149,7 @@ class Backend {
   Reports& reports_;
   Counters& counters_;
   Watch& watch_;
+  LiveSources& live_;
   CompletionHandler& handler_;
   StreamedBlocks streamed_blocks_;
   std::unordered_map<std::uint64_t, Running> running_;  // by request; looked up, never walked

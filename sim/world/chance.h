@@ -17,7 +17,11 @@ enum class Chance : std::uint8_t {
   slow_sample,
   arrival,
   job_steps,  // of all ranks
-  restore
+  restore,
+  record_made,
+  record_lost,
+  record_lag,
+  record_class
 };
 
 template <class... Words>

@@ -1,9 +1,10 @@
 #include "sim/world/job.h"
 
 #include <algorithm>
-#include <map>
 #include <span>
 #include <utility>
+
+#include "sim/world/buffer_contents.h"
 
 namespace batchflow::world {
 
@@ -39,23 +40,9 @@ TotalTime Job::of_gpus(Duration of_one_rank) const {
 namespace {
 
 output::BufferResult buffer_of(std::span<const engine::Exemplar> exemplars, std::uint64_t shown) {
-  output::BufferResult out;
-  if (exemplars.empty()) return out;
-  std::map<std::uint32_t, std::uint64_t> classes;
-  double ages = 0;
-  for (const engine::Exemplar& one : exemplars) {
-    ++classes[one.label];
-    ages += static_cast<double>(shown - 1 - one.since);
-  }
-  const auto by_count = [](const auto& one, const auto& other) {
-    return one.second < other.second;
-  };
-  out.exemplars = exemplars.size();
-  out.classes = classes.size();
-  out.class_least = std::min_element(classes.begin(), classes.end(), by_count)->second;
-  out.class_most = std::max_element(classes.begin(), classes.end(), by_count)->second;
-  out.age = ages / static_cast<double>(exemplars.size()) / static_cast<double>(shown);
-  return out;
+  BufferContents contents(shown);
+  for (const engine::Exemplar& one : exemplars) contents.add(one.label, one.since);
+  return contents.result();
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "core/order/position.h"
 #include "programs/output/results.h"
 #include "sim/world/backend.h"
+#include "sim/world/live_sources.h"
 #include "sim/world/sim_time.h"
 #include "sim/world/tasks.h"
 #include "sim/world/workload.h"
@@ -113,6 +114,9 @@ struct Job {
   // jobs.h: its buffer, as the engine has promised it.
   std::vector<engine::Exemplar> exemplars;
   std::uint64_t shown = 0;
+
+  // job_training.h: what it has had of a source that grows.
+  LiveRecords live;
 
   bool is_validation() const { return model->validates_for >= 0; }
   bool has_rank_on(NodeId node) const {

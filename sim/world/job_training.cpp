@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <deque>
+#include <span>
 #include <utility>
 
 #include "sim/world/chance.h"
 #include "sim/world/counters.h"
 #include "sim/world/gpu_memory.h"
 #include "sim/world/kernel.h"
+#include "sim/world/live_sources.h"
 #include "sim/world/platform.h"
 #include "sim/world/reports.h"
 #include "sim/world/tasks.h"
@@ -46,7 +48,10 @@ std::uint64_t JobTraining::batches_of(const Job& job) const {
 }
 
 double JobTraining::progress() const {
-  return work_all_ == 0 ? 1 : static_cast<double>(work_done_) / static_cast<double>(work_all_);
+  // A job that fills its steps may take more of them than its source has records for.
+  return work_all_ == 0
+             ? 1
+             : std::min(1., static_cast<double>(work_done_) / static_cast<double>(work_all_));
 }
 
 void JobTraining::begin(Job& job, std::uint32_t credits) {
@@ -97,12 +102,20 @@ void JobTraining::train(std::uint32_t index, Rank number) {
   world_.watch.spent(job.id, number, job.step, Watch::Doing::stall, rank.since, trains_since);
   rank.since = trains_since;
   clocks_.add_stall(job, waited);
+  if (model.order == Order::live) has_records(job, rank.batches.front());
   world_.kernel.after(compute - computed, [this, index, number, restarts = job.restarts] {
     if (jobs_[index].restarts == restarts) trained(index, number);
   });
   rank.computes = compute;
   if (++job.ranks_computing == job.ranks.size() && has_exchange(job))
     begin_exchange(index, compute);
+}
+
+// Records stand first in a batch, and what fills it last.
+void JobTraining::has_records(Job& job, const Delivered& batch) {
+  const std::span<const SampleId> all = batch.drawn;
+  world_.live.trained_on(world_.workload.dataset(*job.model), all.first(batch.samples),
+                         all.last(batch.rehearsed), job.live);
 }
 
 // True: the rank's loader is not ready with the batch yet, and the rank trains when it is.

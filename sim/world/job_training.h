@@ -49,6 +49,7 @@ class JobTraining {
  private:
   void train(std::uint32_t index, Rank number);
   bool loads(std::uint32_t index, Rank number);
+  void has_records(Job& job, const Delivered& batch);
   void trained(std::uint32_t index, Rank number);
   void begin_exchange(std::uint32_t index, Duration compute);
   void change_mixture(const Job& job);

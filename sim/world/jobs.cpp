@@ -10,6 +10,7 @@
 #include "sim/world/chance.h"
 #include "sim/world/gpu_memory.h"
 #include "sim/world/kernel.h"
+#include "sim/world/live_sources.h"
 #include "sim/world/reports.h"
 #include "sim/world/watch.h"
 
@@ -238,9 +239,13 @@ std::vector<output::JobPoint> Jobs::points() const {
 }
 
 std::vector<output::JobResult> Jobs::take_results() {
-  for (const Job& job : jobs_)
+  for (const Job& job : jobs_) {
     job.finish_result(world_.kernel.now(), waits(world_.watch.waited(jobs_.index_of(job)),
                                                  static_cast<double>(job.nodes.size())));
+    if (job.model->order != Order::live) continue;
+    job.result->live = LiveSources::result(job.live);
+    job.result->buffer = world_.live.window(*job.model, job.live, job.result->samples);
+  }
   return jobs_.take_results();
 }
 

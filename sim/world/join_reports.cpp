@@ -10,6 +10,7 @@
 #include "core/order/mixing.h"
 #include "core/order/permutation.h"
 #include "sim/world/chance.h"
+#include "sim/world/live_sources.h"
 #include "sim/world/reports.h"
 
 namespace batchflow::world {
@@ -49,12 +50,28 @@ void JoinReports::joined(std::uint32_t index, const Job& job) {
     event.buffer_exemplars = world_.scenario.in_items(model, model.exemplars);
     event.buffer_policy = model.rehearsal_policy;
   }
+  if (model.order == Order::live) {
+    event.fills_after = model.live.fills_after;
+    event.fills_from = model.live.fills_from;
+    event.fills_cut = model.live.fills_cut;
+    event.epochs = 1;
+  }
   event.ranks = world_.reports.keep(job.nodes);
   if (job.checkpoint.position) event.position = &*job.checkpoint.position;
   if (model.mixture.sources > 0 && !event.position)
     event.position = &world_.reports.keep(std::vector{mixture_position(job, event)}).front();
+  if (model.live.from_newest && model.order == Order::live)
+    event.position = &world_.reports.keep(std::vector{newest_position(event)}).front();
   world_.reports.fact(event);
   exemplars(index, job);
+}
+
+// The next record that comes.
+order::Position JoinReports::newest_position(const engine::JobJoined& event) const {
+  const Workload::Data& data = world_.workload.data(event.dataset);
+  return order::Position::live(data.version, data.catalogue->samples(),
+                               engine::seed_group_of(event, 0),
+                               world_.live.find(event.dataset)->end());
 }
 
 // Where a job begins its mixture.
@@ -71,6 +88,9 @@ order::Position JoinReports::mixture_position(const Job& job,
   order::Mixing::Fields fields =
       order::Mixing::beginning(std::move(sources), order::Mixture::parts_of(mixture.weights(0)));
   fields.may_change = mixture.change_every > 0;
+  for (const input::MixtureModel::Scheduled& one : mixture.schedule)
+    fields.changes.push_back(
+        {one.at / data.samples_per_item, order::Mixture::parts_of(mixture.weights(0, one.skew))});
   std::string problem;
   auto mixing = order::Mixing::from(std::move(fields), items, problem);
   BF_CHECK_MSG(mixing.has_value(), problem.c_str());

@@ -18,6 +18,7 @@ class JoinReports {
 
  private:
   void exemplars(std::uint32_t index, const Job& job);
+  order::Position newest_position(const engine::JobJoined& event) const;
   order::Position mixture_position(const Job& job, const engine::JobJoined& event) const;
 
   const Parts world_;

@@ -7,6 +7,7 @@ namespace batchflow::world {
 
 class JobIds;
 class Kernel;
+class LiveSources;
 class Platform;
 class Reports;
 class Tasks;
@@ -24,6 +25,7 @@ struct Parts {
   Counters& counters;
   Watch& watch;
   JobIds& ids;
+  LiveSources& live;
 };
 
 }  // namespace batchflow::world

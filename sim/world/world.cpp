@@ -59,8 +59,11 @@ World::World(const input::Scenario& scenario, const engine::PolicyList& policies
       timeline_(options.timeline.empty() ? std::nullopt
                                          : std::optional<Timeline>(options.timeline_events)),
       watch_(scenario, workload_, ids_, timeline_ ? &*timeline_ : nullptr),
-      jobs_({kernel_, tasks_, platform_, scenario, workload_, reports_, counters_, watch_, ids_}),
-      backend_({kernel_, tasks_, platform_, scenario, workload_, reports_, counters_, watch_, ids_},
+      live_(scenario, workload_, kernel_, reports_),
+      jobs_({kernel_, tasks_, platform_, scenario, workload_, reports_, counters_, watch_, ids_,
+             live_}),
+      backend_({kernel_, tasks_, platform_, scenario, workload_, reports_, counters_, watch_, ids_,
+                live_},
                jobs_),
       engine_(scenario.engine, policies, workload_.catalogues(), explainer()),
       step_([this](Instant now, std::span<const engine::Event> events) {
@@ -83,6 +86,7 @@ void World::begin() {
   if (begun_) return;
   begun_ = true;
   backend_.bring_up();
+  live_.begin();
   jobs_.begin();
   const input::OtherLoad& load = scenario_.cluster.store_load;
   for (std::size_t i = 0; i < load.parts.size(); ++i)
@@ -263,6 +267,8 @@ output::Aggregate World::aggregate(const output::RunResult& run) const {
            : ranks_time.count() > 0 ? seconds(counted.compute) / seconds(ranks_time)
                                     : 0;
   output::count_completions(run.jobs, sum, run.counted_from_s);
+  output::count_records(run, sum);
+  output::count_buffers(run.jobs, sum);
   return sum;
 }
 
@@ -341,6 +347,7 @@ output::RunResult World::result() {
   run.followed_hits = counters.followed_hits;
   run.followed_bound_hits = counters.followed_bound_hits;
   run.jobs = jobs_.take_results();
+  run.sources = live_.results();
   run.faults = fault_results(run.makespan_s);
   run.preparation_steps = backend_.step_results();
   run.aggregate = aggregate(run);

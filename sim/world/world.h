@@ -20,6 +20,7 @@
 #include "sim/world/job_ids.h"
 #include "sim/world/jobs.h"
 #include "sim/world/journal_file.h"
+#include "sim/world/live_sources.h"
 #include "sim/world/recorder.h"
 #include "sim/world/watch.h"
 
@@ -50,6 +51,7 @@ class World {
   Platform& platform() { return platform_; }
   Kernel& kernel() { return kernel_; }
   const JobIds& job_ids() const { return ids_; }
+  const LiveSources& live() const { return live_; }
 
   const Recorder& recorder() const { return recorder_; }
   const Counters& counters() const { return counters_; }
@@ -85,6 +87,7 @@ class World {
   std::optional<Timeline> timeline_;
   Watch watch_;
   Recorder recorder_;
+  LiveSources live_;
   Jobs jobs_;
   Backend backend_;
   engine::Engine engine_;

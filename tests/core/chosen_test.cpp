@@ -11,7 +11,8 @@
 
 #include "core/base/random.h"
 #include "core/order/index_set.h"
-#include "core/order/position.h"
+#include "core/order/position_bytes.h"
+#include "core/order/position_json.h"
 
 namespace batchflow::test::chosen_test {
 

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "core/base/random.h"
-#include "core/order/position.h"
+#include "core/order/position_bytes.h"
+#include "core/order/position_json.h"
 
 namespace batchflow::test::live_epoch_test {
 

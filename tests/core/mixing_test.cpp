@@ -9,7 +9,8 @@
 
 #include "core/base/random.h"
 #include "core/order/mixed_epoch.h"
-#include "core/order/position.h"
+#include "core/order/position_bytes.h"
+#include "core/order/position_json.h"
 
 namespace batchflow::test::mixing_test {
 

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "core/base/random.h"
+#include "core/order/position_bytes.h"
 #include "core/order/position_forms.h"
+#include "core/order/position_json.h"
 
 namespace batchflow::test::position_test {
 

@@ -7,6 +7,7 @@
 
 #include "core/base/config_value.h"
 #include "core/base/random.h"
+#include "core/order/position_json.h"
 #include "tests/core/promised_join.h"
 
 namespace batchflow::test::promise_log_test {

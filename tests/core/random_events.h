@@ -8,7 +8,7 @@
 #include "core/base/arena.h"
 #include "core/base/random.h"
 #include "core/engine/event_fields.h"
-#include "core/order/position.h"
+#include "core/order/position_json.h"
 
 namespace batchflow::test {
 

@@ -142,6 +142,8 @@ void Driver::join(std::size_t index) {
     event.buffer_exemplars = client.plan.buffer_exemplars;
     event.buffer_policy = client.plan.buffer_policy;
   }
+  event.weights_policy = client.plan.weights_policy;
+  if (client.losses) client.losses->begun();
   event.fills_after = client.plan.fills_after;
   event.fills_from = client.plan.fills_from;
   event.fills_cut = client.plan.fills_cut;
@@ -191,7 +193,7 @@ void Driver::begin_at_start(Client& client) {
   std::string problem;
   order::Mixing::Fields fields =
       order::Mixing::beginning(client.plan.sources, order::Mixture::parts_of(client.plan.weights));
-  fields.may_change = client.plan.changes_in_100 > 0;
+  fields.may_change = client.plan.changes_in_100 > 0 || !client.plan.weights_policy.empty();
   auto mixing = order::Mixing::from(std::move(fields), dataset.samples, problem);
   if (!mixing) violated("a mixture that cannot be: " + problem);
   client.position = order::Position::mixed(std::move(*mixing), dataset.version, dataset.samples,

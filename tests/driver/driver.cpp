@@ -37,6 +37,8 @@ Driver::Driver(const Scenario& scenario, const engine::PolicyList& policies, Hoo
     client.batch_samples = plan.batch_samples;
     client.nodes = plan.ranks;
     client.checker = std::make_unique<Checker>(plan, dataset_of(client));
+    if (!plan.weights_policy.empty())
+      client.losses = std::make_unique<LossCheck>(plan.weights_policy, plan.losses);
     clients_.push_back(std::move(client));
   }
   start_engine();
@@ -166,6 +168,7 @@ Outcomes Driver::outcomes() {
   result.longest_wait = longest_wait_;
   for (const Client& client : clients_) {
     result.add(client.checker->counts());
+    if (client.losses) result.weights_changed += client.losses->changes();
     result.jobs_done += client.state == Client::State::done ? 1 : 0;
   }
   return result;

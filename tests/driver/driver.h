@@ -22,6 +22,7 @@
 #include "core/log/event_codec.h"
 #include "core/log/promise_log.h"
 #include "tests/driver/checker.h"
+#include "tests/driver/loss_check.h"
 #include "tests/driver/machine.h"
 #include "tests/driver/room_check.h"
 #include "tests/driver/scenario.h"
@@ -36,6 +37,7 @@ struct Outcomes : Counts {
   Bytes staged_most = 0;  // by reads, at any time
   std::uint64_t refusals = 0;
   std::uint64_t jobs_done = 0;
+  std::uint64_t weights_changed = 0;    // by policies
   std::uint64_t jobs_without_room = 0;  // that no memory there is would let in
   std::uint64_t jobs_given_up = 0;      // that were refused again and again for another reason
   Instant end{};                        // of the last job, or of the run if it was cut short
@@ -127,9 +129,10 @@ class Driver {
     std::unique_ptr<Checker> checker;
     Instant stopped_until{};
     Instant last_progress{};
-    std::vector<SampleId> exemplars;  // as it has reported them to the service there is
-    std::uint32_t attempts = 0;       // refused since its last step
-    bool joins_anew = false;          // it has joined, and was not admitted yet
+    std::vector<SampleId> exemplars;    // as it has reported them to the service there is
+    std::uint32_t attempts = 0;         // refused since its last step
+    bool joins_anew = false;            // it has joined, and was not admitted yet
+    std::unique_ptr<LossCheck> losses;  // of weights that a policy changes; else null
     std::deque<order::MixtureChange> changes_asked;  // of the service there is, not answered
     std::uint64_t listed_sent = 0;
     std::uint64_t listed_consumed = 0;
@@ -216,6 +219,7 @@ class Driver {
   void enter_draws(Client& client, const Held& first);
   void report_scores(Client& client, const Held& batch);
   void ask_for_change(Client& client);
+  void report_losses(Client& client);
   void tell_first_scores(Client& client);
   void report_exemplars(Client& client);
   std::uint64_t buffer_of(std::size_t index) const;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/order/keys.h"
+#include "core/order/position_json.h"
 #include "tests/driver/driver.h"
 
 namespace batchflow::test {

@@ -109,6 +109,47 @@ TEST_CASE("weights change while a job runs, and it may lose ranks, sizes and its
   }
 }
 
+TEST_CASE("a policy changes weights by losses, and the job may lose ranks, sizes and its service") {
+  constexpr const char* kPolicies[] = {"excess-loss:every=20", "softmax:every=30:change=1",
+                                       "ucb:every=10:least=0.1", "excess-loss:every=1:rate=9"};
+  for (std::uint64_t after = 1; after <= 32; ++after) {
+    JobPlan job = mixed({5, 1, 0.5}, 4);
+    job.ranks = {NodeId(1), NodeId(1)};
+    job.draws = 80;
+    job.weights_policy = kPolicies[after % 4];
+    job.losses = {0.5F, 2, 1};
+    Scenario scenario = scenario_of({job});
+    scenario.seed = after;
+    Fault fault{};
+    fault.after_steps = after % 20 + 1;
+    fault.kind = after % 8 < 2   ? Fault::Kind::coordinator_lost
+                 : after % 8 < 4 ? Fault::Kind::rank_lost
+                 : after % 8 < 6 ? Fault::Kind::job_resized
+                                 : Fault::Kind::job_leaves;
+    fault.batch_samples = 3;
+    fault.ranks = {NodeId(1), NodeId(1), NodeId(1)};
+    fault.later = ms(2);
+    scenario.faults = {fault};
+    scenario.from_promises = after % 8 == 0;
+    CAPTURE(after);
+    const Outcomes out = Driver(scenario, policies::policy_list()).run();
+    CHECK(out.jobs_done == 1);
+    CHECK(out.engine.protocol_errors == 0);
+    CHECK(out.weights_changed > 0);
+  }
+}
+
+TEST_CASE("a job with a policy that there is not, or that may not change its weights, is refused") {
+  JobPlan job = mixed({1, 1, 1});
+  job.losses = {1, 2, 3};
+  for (const char* policy : {"lru", "excess-loss:rate=x", "reservoir"}) {
+    CAPTURE(policy);
+    job.weights_policy = policy;
+    const Outcomes out = Driver(scenario_of({job}), policies::policy_list()).run();
+    CHECK(out.refusals > 0);
+  }
+}
+
 TEST_CASE("a corrupt sample of a source is replaced by another of the same source") {
   JobPlan job = mixed({1, 1, 1});
   Scenario scenario = scenario_of({job});

@@ -1,4 +1,6 @@
 // A scenario from a seed: anything that users, machines and bad luck may bring together.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <variant>
@@ -45,6 +47,7 @@ class Maker {
     nodes();
     jobs();
     mixtures();
+    losses();
     buffers();
     runs();
     if (chance(70)) failures();
@@ -306,6 +309,21 @@ class Maker {
       plan.weights[random.below(plan.weights.size())] = 5;
       std::swap(plan.sources.front(), plan.sources.back());
       plan.changes_in_100 = random.below(2) == 0 ? 0 : static_cast<std::uint32_t>(random.below(40));
+    }
+  }
+
+  // Some mixtures of which nothing changes the weights have a policy that does. It has random
+  // numbers of its own.
+  void losses() {
+    Random random(hash(21, made_.seed));
+    constexpr const char* kPolicies[] = {"excess-loss", "softmax", "ucb"};
+    for (JobPlan& plan : made_.jobs) {
+      if (plan.order != Order::mixed || plan.changes_in_100 > 0 || random.below(2) > 0) continue;
+      plan.weights_policy = fmt::format(
+          "{}:every={}:least={}:change={}", kPolicies[random.below(3)], 1 + random.below(60),
+          random.below(2) == 0 ? "0.01" : "0.4", random.below(2) == 0 ? "0.1" : "1");
+      for (std::size_t i = 0; i < plan.sources.size(); ++i)
+        plan.losses.push_back(static_cast<float>(random.unit() * 3));
     }
   }
 

@@ -100,6 +100,7 @@ std::string Scenario::text() const {
     for (const NodeId node : job.ranks) text += fmt::format(" {}", node.value);
     if (!job.buffer_policy.empty())
       text += fmt::format(" buffer of {} by {}", job.buffer_exemplars, job.buffer_policy);
+    if (!job.weights_policy.empty()) text += fmt::format(" weights by {}", job.weights_policy);
     text += fmt::format(" at {} us, compute {} us, hold {} us\n", job.joins.count() / 1000,
                         job.compute.count() / 1000, job.hold.count() / 1000);
   }

@@ -99,6 +99,8 @@ struct JobPlan {
   std::vector<SampleRange> sources = {};  // mixed
   std::vector<double> weights = {};       // of these
   std::uint32_t changes_in_100 = 0;       // after how many of its steps other weights are asked for
+  std::string weights_policy = {};        // mixed: other weights come by it
+  std::vector<float> losses = {};         // which each rank reports after each of its steps
   Duration fills_after{};                 // live
   std::uint64_t fills_from = 0;           // live
   bool fills_cut = false;                 // live

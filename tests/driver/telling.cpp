@@ -40,6 +40,12 @@ void Driver::ask_for_change(Client& client) {
   report(engine::MixtureChanged{client.id, at, part_lists_.back()});
 }
 
+// Each rank says what it loses, after each step.
+void Driver::report_losses(Client& client) {
+  if (client.plan.weights_policy.empty()) return;
+  report(engine::LossesReported{client.id, client.plan.losses});
+}
+
 void Driver::tell_first_scores(Client& client) {
   const std::vector<engine::Score>& scores = client.plan.scores_first;
   for (const engine::Score& score : scores) client.checker->scored(score.sample, score.value);

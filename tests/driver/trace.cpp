@@ -119,6 +119,9 @@ struct Words {
     return fmt::format("other weights for job {} from draw {} on", e.job.value, e.at);
   }
 
+  std::string operator()(const engine::LossesReported& e) {
+    return fmt::format("job {} loses on {} sources", e.job.value, e.losses.size());
+  }
   std::string operator()(const engine::SourceGrew& e) {
     return fmt::format("dataset {} has records {} to {}{}", e.dataset.value, e.first, e.end,
                        e.ended ? ", and no others will come" : "");

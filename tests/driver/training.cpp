@@ -241,6 +241,7 @@ void Driver::trained(std::size_t index, Rank rank, std::uint64_t incarnation, Du
   report_scores(client, *found);
   if (chance_in_100(client.plan.exemplars_in_100)) report_exemplars(client);
   if (chance_in_100(client.plan.changes_in_100)) ask_for_change(client);
+  report_losses(client);
   if (++consumed.ranks == client.ranks.size()) {
     commit(client, step);
     strike_after_steps(client);
@@ -319,6 +320,13 @@ void Driver::on(const engine::MixtureSet& command) {
   Client* client = client_of(command.job);
   if (client == nullptr) violated("new weights for a job that is not there");
   const std::vector<std::uint64_t> parts(command.parts.begin(), command.parts.end());
+  if (client->losses) {
+    client->losses->changed(client->position.fields().mixing->last_parts(), parts, command.at);
+    client->checker->mixture()->changed(command.at, parts);
+    const std::string why = client->position.change({command.at, parts, command.soon});
+    if (!why.empty()) violated("a client's mixture: " + why);
+    return;
+  }
   if (client->changes_asked.empty()) violated("new weights that nobody asked for");
   const order::MixtureChange asked = client->changes_asked.front();
   client->changes_asked.pop_front();

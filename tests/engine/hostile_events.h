@@ -156,7 +156,7 @@ class HostileEvents : private HostileValues {
 
   void add_event() {
     if (!one_in(astray_)) return carry_on();
-    switch (random_.below(29)) {
+    switch (random_.below(30)) {
       case 0:
         return send(engine::CatalogueKnown{id<DatasetId>(kDatasets), 100 + below(kDatasets)});
       case 1:
@@ -212,6 +212,8 @@ class HostileEvents : private HostileValues {
       case 26:
         return send(engine::SourceGrew{id<DatasetId>(kDatasets), below(20), below(90), number(),
                                        number(), one_in(20)});
+      case 27:
+        return send(engine::LossesReported{id<JobId>(kJobs), losses()});
       default:
         return send(engine::ConfigurationChanged{text({"rank_timeout=1s",
                                                        "rank_timeout=300s",
@@ -271,6 +273,10 @@ class HostileEvents : private HostileValues {
     join.fills_after = Duration(static_cast<std::int64_t>(number() >> 20));
     join.fills_from = one_in(3) ? number() : small(9);
     join.fills_cut = one_in(2);
+    if (one_in(8)) {
+      join.asked = true;
+      if (!noise()) join.order = Order::live;
+    }
     join.has_shuffle_seed = one_in(2);
     join.shuffle_seed = below(2);
     join.batch_samples = 1 + small(one_in(8) ? 200 : 20);
@@ -289,9 +295,17 @@ class HostileEvents : private HostileValues {
       join.buffer_exemplars = noise() ? small(1 << 20) : small(30);
       join.buffer_policy = rehearsal();
     }
+    if (join.order == Order::mixed && one_in(2))
+      join.weights_policy = text({"excess-loss:every=1", "softmax:every=5", "ucb:every=3:change=1",
+                                  "hardest-half:every=1", "lru", "softmax:"});
     join.pipeline_hash = noise() ? number() : 0;
     join.ranks = ranks();
-    if (join.order == Order::mixed || one_in(3)) join.position = position(join);
+    if (join.asked && !noise()) {
+      join.batch_samples = 1;
+      join.fills_from = 0;
+      join.ranks = join.ranks.first(std::min<std::size_t>(1, join.ranks.size()));
+    }
+    if (join.order == Order::mixed || (one_in(3) && !join.asked)) join.position = position(join);
     if (join.position && !noise()) {
       const order::Position::Fields& fields = join.position->fields();
       join.order = fields.order;
@@ -315,6 +329,12 @@ class HostileEvents : private HostileValues {
   std::string_view rehearsal() {
     return text({"reservoir", "per-class", "random-replacement:part=1", "by-score", "prioritised",
                  "lru", "reservoir:", ""});
+  }
+  std::span<const float> losses() {
+    const auto all = arena_.make<float>(random_.below(9));
+    for (float& one : all)
+      one = one_in(9) ? (one_in(2) ? NAN : 3e38F) : static_cast<float>(small(9));
+    return all;
   }
   std::span<const engine::Exemplar> exemplars() {
     const auto all = arena_.make<engine::Exemplar>(random_.below(20));

@@ -18,7 +18,9 @@ std::string text_of(const engine::PolicyEntry& entry) {
 
 // To any other policy of its kind: of the prepared form too, which `eviction=` leaves alone.
 void change(SmallWorld& world, const engine::PolicyEntry& entry) {
-  if (entry.kind() == engine::PolicyKind::rehearsal) return;  // a buffer keeps the one it has
+  // A buffer keeps the one it has, and so does a mixture.
+  if (entry.kind() == engine::PolicyKind::rehearsal || entry.kind() == engine::PolicyKind::mixture)
+    return;
   world.change_policy(text_of(entry));
   if (entry.kind() == engine::PolicyKind::eviction) {
     world.change_policy("eviction.prepared=" + std::string(entry.name));

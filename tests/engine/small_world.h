@@ -33,6 +33,9 @@ struct WorldPlan {
   std::uint64_t seed = 1;
   std::uint32_t jobs = 3;
   bool strict = false;  // all jobs
+  // Beside the jobs one asks for these keys, in this order, so many of them at a time.
+  std::vector<SampleId> asked = {};
+  std::uint32_t asked_at_once = 4;
   // One in so many preparations is very late, fails, or loses its worker; 0: none.
   std::uint32_t late_one_in = 0;
   std::uint32_t failed_one_in = 0;
@@ -54,12 +57,13 @@ class SmallWorld {
     add(engine::CapacityChanged{{kNode, Tier::dram, 0}, plan.dram});
     for (std::uint32_t i = 0; i < 4; ++i) add(engine::WorkerJoined{WorkerId(i), kNode});
     for (std::uint32_t i = 0; i < plan.jobs; ++i) join(i);
+    if (!plan.asked.empty()) join_asking();
   }
 
   // Until all jobs have had all their epochs. False: nothing is under way any more, or the limit of
   // steps was reached.
   bool run(int steps = 20'000) {
-    while (finished_ < plan_.jobs) {
+    while (finished_ < plan_.jobs || answered_ < plan_.asked.size()) {
       if (steps-- == 0 || !step()) return false;
     }
     check_all_delivered();
@@ -121,6 +125,12 @@ class SmallWorld {
   std::uint64_t repeats() const { return repeats_; }
   // Of samples that were kept, in whatever form.
   std::uint64_t samples_dropped() const { return samples_dropped_; }
+  // Keys that were asked for and given, and how often a sample was decoded.
+  std::uint64_t answered() const { return answered_; }
+  std::uint64_t decoded(SampleId sample) const {
+    const auto found = decoded_.find(sample.value);
+    return found == decoded_.end() ? 0 : found->second;
+  }
   // From the store.
   std::uint64_t samples_read() const { return samples_read_; }
   std::uint64_t adoptions() const { return adoptions_; }
@@ -184,6 +194,35 @@ class SmallWorld {
     seen_.emplace_back(plan_.epochs, std::vector<std::uint32_t>(plan_.samples, 0));
   }
 
+  JobId asking() const { return JobId(plan_.jobs); }
+  void join_asking() {
+    ranks_.emplace_back(1, kNode);
+    engine::JobJoined event;
+    event.job = asking();
+    event.dataset = kDataset;
+    event.pipeline = kPipeline;
+    event.order = Order::live;
+    event.asked = true;
+    event.credits = plan_.asked_at_once;
+    event.ranks = ranks_.back();
+    add(event);
+  }
+  // The next so many keys.
+  void ask(std::size_t count) {
+    const auto keys = std::span<const SampleId>(plan_.asked).subspan(sent_);
+    const auto now = keys.first(std::min(count, keys.size()));
+    sent_ += now.size();
+    if (!now.empty()) later(engine::SamplesWanted{asking(), 0, now, {}, {}});
+  }
+  void take_answer(const engine::Deliver& command, const Content& content) {
+    REQUIRE(command.samples.size() == 1);
+    REQUIRE(command.slices.size() == 1);
+    CHECK(command.samples.front() == plan_.asked.at(answered_));
+    CHECK(content.samples.at(command.slices.front().from) == plan_.asked.at(answered_));
+    ++answered_;
+    ask(1);
+  }
+
   // ------------------------------------------------------------------ what has been ordered ----
 
   void later(const engine::Event& event, std::uint64_t least = 0) {
@@ -195,6 +234,7 @@ class SmallWorld {
     for (Rank rank = 0; rank < ranks_[command.job.value].size(); ++rank) {
       later(engine::BatchWanted{command.job, rank, command.credits});
     }
+    if (!plan_.asked.empty() && command.job == asking()) ask(command.credits);
   }
   void carry_out(const engine::Refuse&) { ++refusals_; }
   void carry_out(const engine::Adopt&) { ++adoptions_; }
@@ -224,6 +264,8 @@ class SmallWorld {
       for (const engine::Ingredient& one : command.ingredients) chosen.at(one.index) = one.sample;
       samples = chosen;
     }
+    for (const engine::Ingredient& one : command.ingredients)
+      if (one.form == Form::encoded) ++decoded_[one.sample.value];
     making_slot_[command.request.id.value] = slot;
     if (one_in(plan_.lost_one_in)) return lose(command);
     const std::uint64_t late = one_in(plan_.late_one_in) ? 100 + random_.below(100) : 0;
@@ -275,7 +317,10 @@ class SmallWorld {
     const SlotKey slot{command.share.value, command.slot.value};
     const Content& content = command.in_place ? content_.at(slot) : batches_.at(slot);
     std::uint32_t at = 0;
+    const bool is_answer = !plan_.asked.empty() && command.job == asking();
+    if (is_answer) take_answer(command, content);
     for (const order::Slice& slice : command.slices) {
+      if (is_answer) break;
       if (command.in_place) at = slice.from;
       for (std::uint32_t i = slice.from; i < slice.to; ++i, ++at) {
         const SampleId sample = content.samples.at(at);
@@ -376,6 +421,9 @@ class SmallWorld {
   std::uint64_t adoptions_ = 0;
   std::uint64_t steps_ = 0;
   std::uint64_t operations_most_ = 0;
+  std::map<std::uint64_t, std::uint64_t> decoded_;  // by sample: times
+  std::size_t sent_ = 0;                            // keys that were asked for
+  std::size_t answered_ = 0;                        // and given
   std::uint32_t finished_ = 0;
   std::uint32_t workers_ = 4;
 };
@@ -400,7 +448,8 @@ inline engine::EngineConfig with_policy(engine::PolicyKind kind, const std::stri
       config.policies.scaling = text;
       break;
     case engine::PolicyKind::rehearsal:
-      break;  // of a job's buffer, and not of the engine
+    case engine::PolicyKind::mixture:
+      break;  // of a job, and not of the engine
   }
   return config;
 }

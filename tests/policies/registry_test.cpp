@@ -50,6 +50,9 @@ void make_any(const engine::PolicyChoice& choice) {
     case engine::PolicyKind::rehearsal:
       CHECK(choice.make_rehearsal(10) != nullptr);
       break;
+    case engine::PolicyKind::mixture:
+      CHECK(choice.make_mixture(10) != nullptr);
+      break;
   }
 }
 

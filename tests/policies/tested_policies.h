@@ -19,6 +19,7 @@ extern const engine::PolicyEntry selection_most_shared;
 extern const engine::PolicyEntry dispatch_most_wanted;
 extern const engine::PolicyEntry scaling_follow_stall;
 extern const engine::PolicyEntry rehearsal_newest;
+extern const engine::PolicyEntry mixture_hardest_half;
 
 }  // namespace batchflow::policies
 
@@ -31,7 +32,8 @@ inline const engine::PolicyList& tested_policies() {
     for (const engine::PolicyEntry* example :
          {&policies::allocation_by_jobs, &policies::eviction_lru_protect,
           &policies::selection_most_shared, &policies::dispatch_most_wanted,
-          &policies::scaling_follow_stall, &policies::rehearsal_newest}) {
+          &policies::scaling_follow_stall, &policies::rehearsal_newest,
+          &policies::mixture_hardest_half}) {
       // A reader who follows the guide to the letter has registered it.
       if (std::find(all.begin(), all.end(), example) == all.end()) all.push_back(example);
     }

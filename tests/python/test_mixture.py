@@ -3,14 +3,17 @@ which is written down here once more."""
 
 import os
 import pickle
+import subprocess
+import sys
 import threading
 import unittest
 from random import Random
 
 import batchflow
-from support import ServedFolders
+from support import HERE, ServedFolders
 from test_orders import hash_of, permuted
 
+VERIFIER = HERE.parent.parent / "tools" / "verify_receipts.py"
 WHOLE = 2**32
 # Blocks of these rows are prepared far ahead, and weights change behind them.
 DRAWS, AT = 48_000, 30_000
@@ -152,6 +155,71 @@ class OneRank(Mixed):
         self.assertEqual(rest, expected[given:])
         self.assertEqual([round(source.weight, 3) for source in again.mixture().sources.values()],
                          [0.333, 0.333, 0.333])
+
+    def test_a_schedule_holds_from_its_samples_on(self):
+        weights, later = {"web": 1, "code": 1, "math": 1}, {"web": 0, "code": 5, "math": 1}
+        schedule = {500: later, 777: {"web": 2, "code": 0, "math": 1}}
+        loader = self.loader(weights, weights_at=schedule)
+        rule = self.rule_of(loader, weights)
+        self.assertEqual([change.at for change in loader.mixture().changes], [500, 777])
+        for at, changed in schedule.items():
+            rule.change(at, changed)
+        batches = iter(loader)
+        seen = [key for _ in range(40) for key in keys_of(next(batches))]
+        state = loader.state_dict()
+        loader.close()
+        again = self.loader(weights, batch_size=9)  # the state has what is to come
+        again.load_state_dict(state)
+        seen += [key for batch in again for key in keys_of(batch)]
+        self.assertEqual(seen, [next(rule) for _ in seen])
+        self.assertEqual(len(seen), 1000)
+        self.assertEqual(again.mixture().changes, [])
+
+    def test_a_policy_changes_weights_by_losses(self):
+        policy = "excess-loss:every=4000:change=0.2:least=0.1"
+        losses = {"web": 0.5, "code": 2.5, "math": 1.0}
+        weights = {"web": 8, "code": 1, "math": 1}
+        more = {"weights_policy": policy, "draws": 10**6, "batch_size": 250}
+        state, shares = None, []
+        for world in (1, 2, 1):
+            made = [None] * world
+
+            def run(rank):
+                loader = self.loader(weights, rank=rank, world_size=world, job_name=f"policy{world}",
+                                     receipts=str(self.folder / "receipts"), **more)
+                if state is not None:
+                    loader.load_state_dict(state)
+                batches = iter(loader)
+                for step in range(60):
+                    next(batches)
+                    loader.report_losses(losses if rank == 0 else {"code": 2.5})
+                    if rank == 0 and step == 30:
+                        self.daemon.kill()
+                        self.daemon.start()
+                made[rank] = loader.state_dict(), loader.mixture()
+                loader.close()
+
+            threads = [threading.Thread(target=run, args=(rank,)) for rank in range(world)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(60)
+            self.assertTrue(all(made))
+            self.assertEqual(len({str(one) for one in made}), 1)
+            state, mixture = made[0]
+            known = mixture.changes[-1].weights if mixture.changes else {
+                name: source.weight for name, source in mixture.sources.items()}
+            shares.append(known)
+        self.assertGreater(shares[0]["code"], 0.1 + 0.19)
+        self.assertGreater(shares[-1]["code"], shares[0]["code"])
+        self.assertGreaterEqual(min(shares[-1].values()), 0.1 - 1e-6)
+        # The program works out each sample from what the receipts say of weights.
+        done = subprocess.run([sys.executable, str(VERIFIER), "--partial", str(self.folder / "receipts")],
+                              timeout=120, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        self.assertIn("60000 draws from 349 samples; 60 steps of 1 rank, 60 steps of 2 ranks, 60 steps of "
+                      "1 rank", done.stdout)
+        self.assertIn("order mixed, worked out again", done.stdout)
 
     def test_weights_that_are_asked_for_now_count_soon(self):
         loader = self.loader({"web": 1, "code": 1}, weights_change=True, draws=10**6)
@@ -310,8 +378,18 @@ class Refused(Mixed):
                  {"mixture": {"web": 1}, "shuffle": "runs"}),
                 (ValueError, "rehearsed=4 of batch_size=4 leaves no room",
                  {"mixture": {"web": 1}, "rehearsed": 4, "batch_size": 4}),
-                (ValueError, "receipts are not written of a mixture",
-                 {"mixture": {"web": 1}, "receipts": "/tmp"}),
+                (ValueError, "a schedule of the weights, and weights_policy changes them",
+                 {"mixture": {"web": 1}, "weights_at": {5: {"web": 2}}, "weights_policy": "ucb"}),
+                (ValueError, "weights_at: 5: 'code' has no weight",
+                 {"mixture": {"web": 1, "code": 1}, "weights_at": {5: {"web": 2}}}),
+                (ValueError, "weights_at: 5: there is no source 'wob'",
+                 {"mixture": {"web": 1}, "weights_at": {5: {"wob": 2}}}),
+                (ValueError, "weights_at should say from which samples on",
+                 {"mixture": {"web": 1}, "weights_at": {-1: {"web": 2}}}),
+                (TypeError, "weights_at should say from which samples on",
+                 {"mixture": {"web": 1}, "weights_at": 7}),
+                (TypeError, "weights_policy should be the name", {"mixture": {"web": 1}, "weights_policy": 7}),
+                (ValueError, "weights_policy='ucb' is for a mixture", {"weights_policy": "ucb"}),
                 (ValueError, "weights_change=True is for a mixture", {"weights_change": True}),
                 (ValueError, "write strict, relaxed or weighted", {"order": "mixed"})):
             with self.subTest(text), self.assertRaisesRegex(kind, text):
@@ -325,6 +403,17 @@ class Refused(Mixed):
         with self.assertRaisesRegex(batchflow.RefusedError, "two sources have samples in common"):
             len(self.loader({"web": 1, "web/rows.npy": 1}))
         loader = self.loader({"web": 1, "code": 1})
+        with self.assertRaisesRegex(batchflow.RefusedError, "unknown mixture policy 'ubc'; write 'ucb'"):
+            len(self.loader({"web": 1}, weights_policy="ubc"))
+        with self.assertRaisesRegex(ValueError, "a schedule of 65 other weights"):
+            len(self.loader({"web": 1}, weights_at={at: {"web": 1} for at in range(65)}))
+        judged = self.loader({"web": 1, "code": 1}, weights_policy="softmax")
+        with self.assertRaisesRegex(ValueError, "report_losses: there is no source 'wob'"):
+            judged.report_losses({"wob": 1})
+        with self.assertRaisesRegex(TypeError, "the loss should be a number"):
+            judged.report_losses({"web": "1"})
+        with self.assertRaisesRegex(RuntimeError, "go by no losses"):
+            self.loader({"web": 1}).report_losses({"web": 1})
         with self.assertRaisesRegex(RuntimeError, "write weights_change=True"):
             loader.set_weights({"web": 1, "code": 2})
         next(iter(loader))

@@ -8,6 +8,7 @@ import hashlib
 import importlib.util
 import itertools
 import json
+import os
 import random
 import shutil
 import signal
@@ -17,7 +18,8 @@ import threading
 import unittest
 
 import batchflow
-from support import HERE, Folder, Served, needs, result, run_python, start_job, wait_until
+from support import (HERE, Folder, Served, needs, result, run_python, start_job, wait_until,
+                     write_rows)
 from test_cluster import ROWS as CLUSTER_ROWS
 from test_cluster import Job
 from test_takeover import Candidates, term
@@ -144,6 +146,53 @@ class Whole(Receipted):
         [line, end] = self.verified()
         self.assertRegex(line, "^epoch 0: 777 draws from 1000 samples; 39 steps of 1 rank; order weighted; "
                          "draws by weights [0-9a-f]{16}$")
+
+    def test_mixtures_are_worked_out_again(self):
+        os.makedirs(self.folder / "mixed" / "a")
+        os.makedirs(self.folder / "mixed" / "b")
+        write_rows(self.folder / "mixed" / "a" / "rows.npy", 300)
+        write_rows(self.folder / "mixed" / "b" / "rows.npy", 40)
+
+        def loader(**more):
+            return batchflow.DataLoader(self.folder / "mixed", 20, mixture={"a": 2, "b": 1}, draws=250,
+                                        shuffle=True, output="dlpack", receipts=self.receipts,
+                                        **{"weights_at": {100: {"a": 1, "b": 1}}, **more})
+        with loader(weights_change=True) as first:
+            batches = iter(first)
+            next(batches)
+            first.set_weights({"a": 0, "b": 1}, at=400)
+            for _ in batches:
+                pass
+            for count, _ in enumerate(first):
+                if count == 5:
+                    state = first.state_dict()
+                if count == 7:
+                    break
+        with loader(weights_change=True) as again:
+            again.load_state_dict(state)
+            for _ in again:
+                pass
+        lines = self.verified()
+        self.assertEqual(lines[0], "epoch 0: 250 draws from 340 samples; 13 steps of 1 rank; order mixed, "
+                         "worked out again; draws of a 142, b 108")
+        self.assertRegex(lines[1], "^epoch 1: 250 draws from 340 samples; 13 steps of 1 rank; 2 steps "
+                         "taken back; order mixed, worked out again; draws of a 217, b 283")
+        sound = written(self.file())
+        records = copy.deepcopy(sound)
+        ids = ids_of(records[2])
+        records[2] = with_ids(records[2], ids[:1] + ids[2:] + ids[1:2])
+        self.file().write_text(chained(records))
+        self.assert_found("draw 21 of the mixture is sample")
+        # Weights that were never said, and those that were said otherwise.
+        for weights in (None, [[400, [2**31, 2**31]]]):
+            records = copy.deepcopy(sound)
+            said = next(one for one in records if "weights" in one)
+            if weights is None:
+                del said["weights"]
+            else:
+                said["weights"] = weights
+            self.file().write_text(chained(records))
+            self.assert_found("of the mixture is sample")
 
     def test_fillers_and_what_is_left_out(self):
         given = self.two_ranks(order="strict", batch_size=37)

@@ -221,7 +221,80 @@ class Sequences(Folder):
                 tokens.update(token for token, segment in zip(row, segments) if segment)
         self.assertEqual(tokens, all_tokens["code"])
         with self.assertRaisesRegex(ValueError, "pack each source for itself"):
-            batchflow.DataLoader(self.folder / "raw", mixture={"web": 1}, tokens=64, packing="whole")
+            batchflow.DataLoader(self.folder / "raw", mixture={"web": 1}, tokens=64, packing="whole",
+                                 weights_change=True)
+
+    def test_documents_of_several_sources_are_in_one_sequence(self):
+        of_token, documents = {}, {}
+        for name, first, count in (("web", 1, 900), ("code", 30_000, 900), ("rest", 60_000, 20)):
+            (self.folder / "raw" / name).mkdir(parents=True)
+            documents[name] = [[first + i] * len(one) for i, one in
+                               enumerate(documents_of(count, seed=count + first))]
+            write_megatron(self.folder / "raw" / name, documents[name])
+            of_token.update({first + i: name for i in range(count)})
+        weights = {"web": 0.75, "code": 0.25}
+        longest = max(len(one) for name in weights for one in documents[name])
+        loader = batchflow.DataLoader(str(self.folder / "raw"), 8, mixture=weights, tokens=64,
+                                      packing="concat", output="numpy")
+        stream = []
+        for batch in loader:
+            stream += batch["tokens"][:batch.samples - batch.fillers].ravel().tolist()
+        had, mixed, at = Counter(), 0, 0
+        for row in range(0, len(stream), 64):
+            mixed += len({of_token[token] for token in stream[row:row + 64]}) == 2
+        self.assertGreater(mixed, len(stream) // 64 // 10)
+        for index, token in enumerate(stream):
+            had[of_token[token]] += 1
+            if index + 1 == len(stream) or stream[index + 1] != token:  # a document ends here
+                for name, weight in weights.items():
+                    self.assertLessEqual(abs(had[name] - weight * (index + 1)), longest)
+        # One source ran out, to the end of a last sequence; no document came twice.
+        left = {name: sum(map(len, documents[name])) - had[name] for name in weights}
+        self.assertLess(min(left.values()), 64 + longest)
+        for token, count in Counter(stream).items():
+            name = of_token[token]
+            first = 1 if name == "web" else 30_000
+            self.assertLessEqual(count, len(documents[name][token - first]))
+        # By hand, the same sequences.
+        made = self.folder / "mixed"
+        done = subprocess.run([CTL, "pack", str(self.folder / "raw"), str(made), "--tokens", "64",
+                               "--packing", "concat", "--mix", "code:0.25+web:0.75", "--json"],
+                              check=True, stdout=subprocess.PIPE, timeout=60)
+        by_hand = []
+        for batch in batchflow.DataLoader(str(made), 8, output="numpy"):
+            by_hand += batch["tokens"][:batch.samples - batch.fillers].ravel().tolist()
+        self.assertEqual(by_hand, stream)
+        self.assertGreater(json.loads(done.stdout)["unused"], 20)
+        with self.assertRaisesRegex(batchflow.RefusedError, "nothing at 'wob'.*code, rest, web"):
+            len(batchflow.DataLoader(str(self.folder / "raw"), mixture={"wob": 1}, tokens=64,
+                                     packing="whole"))
+
+    def test_samples_of_rows_and_buckets(self):
+        expected = expected_pieces(self.documents, 128)
+        found = Counter()
+        for batch in self.loader(tokens=128, packing="whole", rows=4, shuffle=True, batch_size=2):
+            self.assertEqual(batch["tokens"].shape[1:], (4, 128))
+            own = batch.samples - batch.fillers
+            flat = {name: batch[name][:own].reshape(own, -1) for name in
+                    ("tokens", "positions", "segments")}
+            for tokens, segments in zip(flat["tokens"], flat["segments"]):
+                for segment in range(1, segments.max() + 1):
+                    places = (segments == segment).nonzero()[0]
+                    self.assertEqual(places[0] // 128, places[-1] // 128)  # in one row
+                    found[tuple(tokens[places].tolist())] += 1
+        self.assertEqual(found, expected)
+        found = Counter()
+        for batch in self.loader(tokens=1024, packing="buckets", shuffle=True, batch_size=1):
+            [tokens], [segments] = batch["tokens"], batch["segments"]
+            width = int((segments == 1).sum())
+            rows = len(tokens) // width
+            for row, marks in zip(tokens[:rows * width].reshape(rows, width),
+                                  segments[:rows * width].reshape(rows, width)):
+                self.assertLessEqual(len(set(marks.tolist()) - {0}), 1)
+                if marks[0]:
+                    found[tuple(row[marks > 0].tolist())] += 1
+            self.assertFalse(segments[rows * width:].any())
+        self.assertEqual(found, expected_pieces(self.documents, 1024))
 
     def test_packed_by_hand(self):
         made = self.folder / "made"

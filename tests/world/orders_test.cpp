@@ -148,6 +148,10 @@ TEST_CASE("simulated jobs of one mixture share its blocks, until the weights of 
   CHECK(prepared(run_of("", "")) == 2000);
   CHECK(prepared(run_of("", ", change_every: 300")) == 4000);
   CHECK(prepared(run_of(", change_every: 300", ", change_every: 300")) == 4000);
+  // A schedule is known before, so jobs with the same one share their blocks.
+  const std::string schedule = ", schedule: [{at: 300, skew: 0}, {at: 1500, skew: 2}]";
+  CHECK(prepared(run_of(schedule, schedule)) == 2000);
+  CHECK(prepared(run_of("", schedule)) == 4000);
   const output::RunResult lost =
       run_of("", ", change_every: 300",
              "faults: [{kind: node-lost, target: n-1, at: 234ms, lasts: 500ms}]\n");

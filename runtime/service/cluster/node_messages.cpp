@@ -58,6 +58,8 @@ std::optional<Range> range_of(const json& from, const char* key) {
 json json_of(const sources::SequenceRule& rule) {
   json out{{"packing", rule.packing}, {"seed", rule.seed}};
   if (rule.end_token) out["end_token"] = *rule.end_token;
+  if (rule.rows > 0) out["rows"] = rule.rows;
+  if (!rule.mixture.empty()) out["mix"] = rule.mixture;
   return out;
 }
 
@@ -66,6 +68,8 @@ sources::SequenceRule sequences_of(const json& from) {
   rule.packing = text_of(from, "packing");
   rule.seed = number_of(from, "seed");
   if (from.contains("end_token")) rule.end_token = small_of(from, "end_token");
+  if (from.contains("rows")) rule.rows = small_of(from, "rows");
+  if (from.contains("mix")) rule.mixture = text_of(from, "mix");
   return rule;
 }
 

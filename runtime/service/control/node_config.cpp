@@ -90,6 +90,8 @@ sources::SequenceRule read_sequences(config::ConfigSection& section, std::uint64
   rule.seed = static_cast<std::uint64_t>(section.integer("packing_seed", 0));
   if (section.has("end_token"))
     rule.end_token = static_cast<std::uint32_t>(section.integer("end_token", 0, 0, INT32_MAX));
+  rule.rows = static_cast<std::uint32_t>(section.integer("rows", 0, 0, INT32_MAX));
+  rule.mixture = section.text("mix", "");
   if (rule.packing.empty()) return rule;
   if (const std::string problem = rule.problem(tokens); !problem.empty())
     section.refuse("packing", problem,
@@ -199,6 +201,10 @@ void read_settings(std::string_view text, std::string_view rest,
       dataset.sequences.seed = std::stoull(value);
     } else if (key == "end_token" && is_number(value, 9)) {
       dataset.sequences.end_token = static_cast<std::uint32_t>(std::stoul(value));
+    } else if (key == "rows" && is_number(value, 9)) {
+      dataset.sequences.rows = static_cast<std::uint32_t>(std::stoul(value));
+    } else if (key == "mix" && !value.empty()) {
+      dataset.sequences.mixture = value;
     } else if (key == "column" && !value.empty()) {
       dataset.column = value;
     } else if (key == "label" && !value.empty()) {
@@ -213,7 +219,8 @@ void read_settings(std::string_view text, std::string_view rest,
       throw ConfigError(
           fmt::format("dataset '{}': '{}' means nothing; write pipeline=NAME, "
                       "format=NAME, tokens=COUNT, packing=NAME, packing_seed=COUNT, "
-                      "end_token=COUNT, column=NAME, label=NAME, pin, everyone or split=NAME:RULE",
+                      "end_token=COUNT, rows=COUNT, mix=NAME:WEIGHT+..., column=NAME, label=NAME, "
+                      "pin, everyone or split=NAME:RULE",
                       text, part));
     }
   }

@@ -47,6 +47,7 @@ void Feeds::report(DatasetId dataset) {
   const auto found = servers_.find(dataset.value);
   if (found == servers_.end()) return;
   const feeds::FeedState state = found->second.server->state();
+  found->second.reported = state.end;
   inbox_.add(engine::SourceGrew{dataset, state.first, state.end, state.kept,
                                 found->second.log->settings().keep_bytes, state.ended});
 }
@@ -78,6 +79,15 @@ std::string Feeds::folder_of(const std::string& name) const {
   const std::lock_guard lock(folders_mutex_);
   const auto found = folders_.find(name);
   return found == folders_.end() ? "" : found->second;
+}
+
+bool Feeds::has(DatasetId dataset, std::uint64_t record) {
+  const auto found = servers_.find(dataset.value);
+  if (found == servers_.end()) return true;
+  const feeds::FeedState state = found->second.server->state();
+  if (record < state.first || record >= state.end) return false;
+  if (record >= found->second.reported) report(dataset);
+  return true;
 }
 
 bool Feeds::has_producers() const {

@@ -36,6 +36,8 @@ class Feeds {
   // From how many of its last records a job may fill steps: those that take a quarter of the log,
   // which can never drop them. So it always has room for more. At least 1.
   std::uint64_t window_most(DatasetId dataset) const;
+  // Whether the record is there, or the dataset is no feed. The engine then knows it, too.
+  bool has(DatasetId dataset, std::uint64_t record);
   bool has_producers() const;
   // Empty: there is no feed of that name. Any thread may call it.
   std::string folder_of(const std::string& name) const;
@@ -46,6 +48,7 @@ class Feeds {
   struct Served {
     std::shared_ptr<feeds::FeedLog> log;
     std::unique_ptr<feeds::FeedServer> server;
+    std::uint64_t reported = 0;                 // records
     std::string kafka_problem;                  // what holds its topic up; empty: nothing
     std::unique_ptr<feeds::KafkaSource> kafka;  // null: it has no topic
   };

@@ -16,6 +16,14 @@ namespace {
 
 constexpr input::YamlLimits kBroughtLimits{.bytes = 1 << 16, .depth = 16, .nodes = 4096};
 
+// The pipeline up to its first random step.
+constexpr std::string_view kDecoded = "/decoded";
+
+std::string cut_text(std::string yaml) {
+  if (yaml.starts_with('{')) return yaml.insert(1, R"("form": "decoded", )");
+  return yaml + "\nform: decoded\n";
+}
+
 std::string pipeline_name(std::string asked, const ServedDataset& dataset, Order order) {
   if (asked.empty()) asked = dataset.pipeline;
   if (!asked.empty()) return asked;
@@ -30,7 +38,13 @@ std::string pipeline_name(std::string asked, const ServedDataset& dataset, Order
 
 ServedPipeline* JobPipelines::find_for(Peer& connection, const protocol::JoinRequest& request,
                                        ServedDataset& dataset, std::string& name) {
+  if (request.form == "encoded") return find(name = "bytes", dataset);
   name = pipeline_name(request.pipeline, dataset, request.order);
+  if (request.form == "decoded") {
+    if (is_brought(request))
+      return brought_pipeline(cut_text(request.pipeline), dataset, connection, name);
+    return find(name += kDecoded, dataset);
+  }
   return is_brought(request) ? brought_pipeline(request.pipeline, dataset, connection, name)
                              : find(name, dataset);
 }
@@ -44,7 +58,9 @@ const std::string* JobPipelines::refusal(const std::string& name, DatasetId data
 ServedPipeline* JobPipelines::find(const std::string& name, ServedDataset& dataset) {
   if (ServedPipeline* known = datasets_.find(name, dataset.id)) return known;
   if (opener_.is_opening(name, dataset.id)) return nullptr;
-  const std::optional<std::string> file = pipeline_file(config_.pipelines, name);
+  const bool is_cut = name.ends_with(kDecoded);
+  const std::string written = name.substr(0, name.size() - (is_cut ? kDecoded.size() : 0));
+  const std::optional<std::string> file = pipeline_file(config_.pipelines, written);
   if (!file) {
     const auto known = known_pipelines(config_.pipelines);
     throw ConfigError(fmt::format(
@@ -53,6 +69,7 @@ ServedPipeline* JobPipelines::find(const std::string& name, ServedDataset& datas
                              "pipelines")));
   }
   PipelineText text{input::read_regular_file(*file), std::filesystem::absolute(*file), {}};
+  if (is_cut) text.yaml = cut_text(std::move(text.yaml));
   config::ConfigNode root = input::parse_yaml(text.yaml, *file);
   if (prepare::has_plugins(root)) {
     set_up(name, dataset, std::move(root),

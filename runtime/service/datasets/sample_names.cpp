@@ -37,6 +37,19 @@ std::string name_in(const sources::SampleIndex& index, bool of_class, std::uint6
   return key < index.samples() ? index.sample_name(SampleId(key)) : std::string();
 }
 
+protocol::FindMessage find_in(const sources::SampleIndex& index, protocol::FindMessage question) {
+  const std::uint64_t all = index.samples();
+  const std::uint64_t first = std::min(question.from, all);
+  const std::uint64_t end = first + std::min(all - first, protocol::FindMessage::kMost);
+  question.key = {};
+  question.next = {};
+  for (std::uint64_t key = first; key < end && !question.key; ++key) {
+    if (index.sample_name(SampleId(key)) == question.name) question.key = key;
+  }
+  if (!question.key && end < all) question.next = end;
+  return question;
+}
+
 protocol::SamplesSum sum_of(const sources::SampleIndex& index, protocol::SamplesSum of_samples) {
   const std::uint64_t all = index.samples();
   of_samples.first = std::min(of_samples.first, all);

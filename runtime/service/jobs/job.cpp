@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "core/base/random.h"
+#include "core/order/position_json.h"
 #include "core/order/rehearsal.h"
 
 namespace batchflow::service {
@@ -83,6 +84,8 @@ engine::JobJoined ServedJob::joined() const {
       std::chrono::duration<double>(request.order_options.fills_after_s));
   event.fills_from = request.order_options.fills_from;
   event.fills_cut = request.order_options.fills_cut;
+  event.asked = request.order_options.asked;
+  event.weights_policy = request.order_options.weights_policy;
   event.pipeline_hash = request.pipeline_hash;
   return event;
 }

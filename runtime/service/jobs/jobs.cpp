@@ -107,7 +107,8 @@ void Jobs::admitted(const engine::Admit& command) {
     if (AgentEnd* const agent = end->peer->agent()) agent->admit(job->id);
     end->first_step = command.first_step;
     end->consumed = command.first_step;
-    waits_.begin(*end);
+    end->credits = command.credits;
+    if (!job->request.order_options.asked) waits_.begin(*end);
     protocol::JoinAnswer admission = job->admission(*end);
     admission.credits = command.credits;
     admission.first_step = command.first_step;

@@ -128,9 +128,9 @@ class Jobs final : public JobCommands {
   Inbox& inbox_;
   JobWaits waits_;
   StepWriter writer_{waits_};
-  RankAnswers answers_{inbox_, waits_, writer_};
-  Backend* backend_ = nullptr;
   Feeds feeds_{inbox_};
+  RankAnswers answers_{inbox_, waits_, writer_, feeds_};
+  Backend* backend_ = nullptr;
   ServedJobs jobs_;
   RankArrivals arrivals_;
   bool has_new_job_ = false;        // admitted since the last wake()

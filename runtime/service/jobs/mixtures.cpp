@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/config_value.h"
+#include "policies/registry.h"
 #include "runtime/sources/path_ranges.h"
 
 namespace batchflow::service {
@@ -27,12 +29,25 @@ std::vector<SampleRange> ranges_of(const protocol::JoinRequest& request,
   return ranges;
 }
 
+// Empty, or why the job's weights can have no such policy.
+std::string policy_problem(const protocol::OrderOptions& options) {
+  if (options.weights_policy.empty()) return "";
+  try {
+    policies::policy_list().choose(engine::PolicyKind::mixture, options.weights_policy);
+    return "";
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+}
+
 }  // namespace
 
 std::optional<order::Position> mixture_position(const protocol::JoinRequest& request,
                                                 const ServedDataset& dataset, std::uint64_t seed,
                                                 std::string& problem) {
   const protocol::OrderOptions& options = request.order_options;
+  problem = policy_problem(options);
+  if (!problem.empty()) return std::nullopt;
   std::vector<double> weights;
   for (const protocol::WeighedSource& source : options.sources) weights.push_back(source.weight);
   std::vector<SampleRange> ranges = ranges_of(request, dataset, problem);
@@ -42,7 +57,12 @@ std::optional<order::Position> mixture_position(const protocol::JoinRequest& req
   order::Mixing::Fields fields =
       order::Mixing::beginning(std::move(ranges), order::Mixture::parts_of(weights));
   fields.shuffled = !options.sources_in_order;
-  fields.may_change = options.weights_change;
+  fields.may_change = options.may_change();
+  for (const protocol::ScheduledWeights& one : options.schedule)
+    fields.changes.push_back({one.at, order::Mixture::parts_of(one.weights)});
+  std::stable_sort(
+      fields.changes.begin(), fields.changes.end(),
+      [](const order::MixtureChange& a, const order::MixtureChange& b) { return a.at < b.at; });
   auto mixing = order::Mixing::from(std::move(fields), dataset.index->samples(), problem);
   if (!mixing) return std::nullopt;
   return order::Position::mixed(std::move(*mixing), dataset.index->version(),
@@ -54,7 +74,8 @@ std::string adopt_mixture(const protocol::JoinRequest& request, const ServedData
                           order::Position& position) {
   order::Position::Fields at = position.fields();
   if (!at.mixing) return "the state is of another order than the job";
-  std::string problem;
+  std::string problem = policy_problem(request.order_options);
+  if (!problem.empty()) return problem;
   const std::vector<SampleRange> ranges = ranges_of(request, dataset, problem);
   if (!problem.empty()) return problem;
   order::Mixing::Fields mixing = at.mixing->fields();
@@ -67,7 +88,7 @@ std::string adopt_mixture(const protocol::JoinRequest& request, const ServedData
         "the state is of epochs of {} draws, and the job asks for {}; ask for as many, "
         "or begin without it",
         at.draws, request.order_options.draws);
-  mixing.may_change = request.order_options.weights_change;
+  mixing.may_change = request.order_options.may_change();
   at.mixing = order::Mixing::from(std::move(mixing), at.samples, problem);
   if (problem.empty()) {
     if (auto adopted = order::Position::from(std::move(at), problem)) position = *adopted;

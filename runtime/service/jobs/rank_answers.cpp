@@ -88,6 +88,17 @@ bool RankAnswers::take_change(const RankEnd& end) {
   return true;
 }
 
+// What a rank loses on each source. False: the job has no policy that goes by that.
+bool RankAnswers::take_losses(const RankEnd& end) {
+  const ServedJob& job = *end.job;
+  const protocol::OrderOptions& options = job.request.order_options;
+  if (options.weights_policy.empty() || message_.losses.size() != options.sources.size())
+    return false;
+  if (job.running)
+    inbox_.add(engine::LossesReported{job.id, inbox_.keep(std::move(message_.losses))});
+  return true;
+}
+
 // What a network makes of samples. False: the job has no buffer, or these are no samples of its
 // dataset.
 bool RankAnswers::take_described(const RankEnd& end) {
@@ -101,6 +112,28 @@ bool RankAnswers::take_described(const RankEnd& end) {
     inbox_.add(engine::SamplesDescribed{
         job.id, described.features, inbox_.keep(std::move(described.samples)),
         inbox_.keep(std::move(described.labels)), inbox_.keep(std::move(described.values))});
+  return true;
+}
+
+// Samples that the rank asks for, by their keys. False: it asks for more than it may, or for none.
+bool RankAnswers::take_asked(RankEnd& end) {
+  const ServedJob& job = *end.job;
+  if (!job.request.order_options.asked) return false;
+  if (!job.running || end.left) return true;
+  std::vector<SampleId> there;
+  for (const SampleId key : message_.asked) {
+    const std::uint64_t number = end.asked++;
+    if (key.value < job.dataset->index->samples() && feeds_.has(job.dataset->id, key.value)) {
+      there.push_back(key);
+    } else if (!writer_.absent(end, number)) {
+      return false;
+    }
+  }
+  end.asked_there += there.size();
+  if (end.asked_there - (end.consumed - end.first_step) > end.credits) return false;
+  if (there.empty()) return true;
+  if (end.delivered <= end.consumed) waits_.begin(end);
+  inbox_.add(engine::SamplesWanted{job.id, end.rank, inbox_.keep(std::move(there)), {}, {}});
   return true;
 }
 
@@ -126,6 +159,10 @@ bool RankAnswers::take(RankEnd& end, std::span<const std::byte> bytes) {
       return take_change(end);
     case protocol::JobRecordKind::described:
       return take_described(end);
+    case protocol::JobRecordKind::asked:
+      return take_asked(end);
+    case protocol::JobRecordKind::losses:
+      return take_losses(end);
     case protocol::JobRecordKind::consumed: {
       if (record.step != end.consumed || record.step >= end.delivered) return false;
       ++end.consumed;

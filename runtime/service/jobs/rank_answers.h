@@ -6,6 +6,7 @@
 #include <span>
 
 #include "runtime/service/backend/backend.h"
+#include "runtime/service/datasets/feeds.h"
 #include "runtime/service/inbox.h"
 #include "runtime/service/jobs/job.h"
 #include "runtime/service/jobs/job_waits.h"
@@ -15,8 +16,8 @@ namespace batchflow::service {
 
 class RankAnswers {
  public:
-  RankAnswers(Inbox& inbox, JobWaits& waits, StepWriter& writer)
-      : inbox_(inbox), waits_(waits), writer_(writer) {}
+  RankAnswers(Inbox& inbox, JobWaits& waits, StepWriter& writer, Feeds& feeds)
+      : inbox_(inbox), waits_(waits), writer_(writer), feeds_(feeds) {}
   void set_backend(Backend& backend) { backend_ = &backend; }
 
   // Reads the rank's ring, which is on this node. False: it has written nonsense.
@@ -33,10 +34,13 @@ class RankAnswers {
   bool take_exemplars(const RankEnd& end);
   bool take_described(const RankEnd& end);
   bool take_change(const RankEnd& end);
+  bool take_losses(const RankEnd& end);
+  bool take_asked(RankEnd& end);
 
   Inbox& inbox_;
   JobWaits& waits_;
   StepWriter& writer_;
+  Feeds& feeds_;
   Backend* backend_ = nullptr;
   protocol::JobMessage message_;  // being read
 };

@@ -13,6 +13,7 @@
 #include "core/base/saturating.h"
 #include "core/engine/seed_group.h"
 #include "core/order/lane_sizes.h"
+#include "core/order/position_json.h"
 #include "fmt/format.h"
 #include "runtime/protocol/secret.h"
 #include "runtime/service/backend/slot_memory.h"
@@ -220,6 +221,7 @@ bool RankArrivals::begin(ServedJob& job) {
   event.credits = job.credits;
   event.weight = weight(job.user, request.weight);
   event.buffer_policy = inbox_.keep(std::string(event.buffer_policy));
+  event.weights_policy = inbox_.keep(std::string(event.weights_policy));
   std::vector<NodeId> nodes;
   for (const RankEnd* end : job.ranks) {
     const AgentEnd* const agent = end->peer->agent();
@@ -265,11 +267,16 @@ bool RankArrivals::begin(ServedJob& job) {
   }
   if (request.order == Order::live && event.fills_from > 0)
     event.fills_from = std::min(event.fills_from, feeds_.window_most(job.dataset->id));
-  if (request.order == Order::live && !job.position && request.order_options.from_newest) {
+  const std::optional<std::uint64_t> begin_at = request.order_options.begin_at;
+  if (begin_at && *begin_at > feeds_.next_record(job.dataset->id))
+    return refuse_all(fmt::format("it begins with record {}, and the feed has none behind {}",
+                                  *begin_at, feeds_.next_record(job.dataset->id)));
+  if (request.order == Order::live && !job.position &&
+      (request.order_options.from_newest || begin_at)) {
     const std::uint64_t seed = engine::seed_group_of(event, job.dataset->bundle_shift);
     job.position =
         order::Position::live(job.dataset->index->version(), job.dataset->index->samples(), seed,
-                              feeds_.next_record(job.dataset->id));
+                              begin_at.value_or(feeds_.next_record(job.dataset->id)));
   }
   if (returning_ && job.position && request.rejoins) {
     if (const std::string why = returning_->objection(event.user, job.name, *job.position);

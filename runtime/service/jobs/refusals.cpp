@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <string_view>
 
+#include "core/base/config_value.h"
 #include "core/base/names.h"
+#include "core/engine/policy_list.h"
 #include "core/order/replacement.h"
 #include "core/order/weights.h"
 #include "fmt/format.h"
+#include "policies/registry.h"
 #include "runtime/service/jobs/peer.h"
 
 namespace batchflow::service {
@@ -38,6 +41,13 @@ std::string order_problem(const protocol::JoinRequest& request, const ServedData
         "lie side by side in their files and take at most 16 KiB on average; shuffle samples "
         "instead (in Python: shuffle=True)",
         dataset.name);
+  if (const std::string& policy = request.order_options.buffer_policy; !policy.empty()) {
+    try {
+      policies::policy_list().choose(engine::PolicyKind::rehearsal, policy);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+  }
   return protocol::order_problem(request.order, request.batch_samples, request.order_options,
                                  request.exemplars);
 }
@@ -52,6 +62,9 @@ std::string request_problem(const protocol::JoinRequest& request, const ServedDa
     return fmt::format("{} ranks; a job has at most {} on a node", request.world_size, kRanksMost);
   if (request.job.size() > kNameMost)
     return fmt::format("a job's name of {} bytes; it may have {}", request.job.size(), kNameMost);
+  if (request.order_options.asked && (request.world_size != 1 || !request.state.empty()))
+    return "samples are asked for by their keys by one rank, which has no state; leave the rest "
+           "out";
   if (request.batch_samples == 0) return "a batch of no samples; ask for batch_size 1 or more";
   return order_problem(request, dataset);
 }
@@ -77,7 +90,9 @@ std::string difference_of(const protocol::JoinRequest& one, const protocol::Join
   compare("its name", here.buffer_name, there.buffer_name);
   compare("sources in order", here.sources_in_order, there.sources_in_order);
   compare("weights that change", here.weights_change, there.weights_change);
+  compare("a policy of weights", here.weights_policy, there.weights_policy);
   if (here.sources != there.sources) all += all.empty() ? "sources" : ", sources";
+  if (here.schedule != there.schedule) all += all.empty() ? "schedule" : ", schedule";
   return all;
 }
 

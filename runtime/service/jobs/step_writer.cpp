@@ -148,6 +148,14 @@ bool StepWriter::write_changes(RankEnd& end) {
   return true;
 }
 
+bool StepWriter::absent(RankEnd& end, std::uint64_t number) {
+  protocol::AbsentRecord record;
+  record.number = number;
+  if (!has_room_for(end, end.unwritten + 2 * (sizeof record + 8))) return false;
+  write(end, protocol::bytes_of(record));
+  return true;
+}
+
 void StepWriter::finish(RankEnd& end, protocol::ServiceRecordKind how) {
   if (std::exchange(end.finished, true)) return;
   waits_.end(end);

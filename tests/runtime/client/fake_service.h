@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "core/order/position.h"
+#include "core/order/position_json.h"
 #include "runtime/batch/batch_spec.h"
 #include "runtime/protocol/channel.h"
 #include "runtime/protocol/messages.h"

@@ -10,7 +10,7 @@
 
 #include "runtime/audio/sound_file.h"
 #include "runtime/sources/npy.h"
-#include "runtime/sources/pack.h"
+#include "runtime/sources/pack_dataset.h"
 #include "tests/runtime/prepare/golden.h"
 #include "tests/runtime/prepare/harness.h"
 #include "tests/runtime/prepare/pictures.h"

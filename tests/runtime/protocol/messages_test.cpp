@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <limits>
@@ -57,6 +58,8 @@ TEST_CASE("messages: a join comes out as it went in, to the last bit") {
                            200,
                            "per-class:samples=3",
                            "a b"};
+  request.order_options.schedule = {{5, {0.25, 3}}, {std::uint64_t{1} << 61, {0, 1}}};
+  request.order_options.weights_policy = "softmax:every=5";
   request.exemplars = {SampleId(3), SampleId(std::numeric_limits<std::uint64_t>::max())};
   std::string problem;
   const auto read = protocol::decode_join(protocol::encode(request), problem);
@@ -359,6 +362,25 @@ TEST_CASE("records: other weights of a mixture, in both directions") {
   // The most that a record has to hold.
   change.parts.assign(order::Mixing::kSourcesMost, order::Mixture::kWhole);
   protocol::write_mixture(protocol::ServiceRecordKind::mixture, change, bytes);
+  CHECK(bytes.size() <= protocol::kRecordMost);
+}
+
+TEST_CASE("records: losses on the sources of a mixture") {
+  const std::vector<float> losses{1.5F, std::numeric_limits<float>::quiet_NaN(), -3};
+  std::vector<std::byte> bytes;
+  std::string problem;
+  protocol::JobMessage read;
+  protocol::write_losses(losses, bytes);
+  REQUIRE_MESSAGE(protocol::read_job_record(bytes, read, problem), problem);
+  CHECK(read.record.kind == protocol::JobRecordKind::losses);
+  REQUIRE(read.losses.size() == 3);
+  CHECK(read.losses[0] == 1.5F);
+  CHECK(std::isnan(read.losses[1]));
+  for (std::size_t size = 0; size < bytes.size(); ++size)
+    CHECK_FALSE(protocol::read_job_record(std::span(bytes).first(size), read, problem));
+  bytes.push_back(std::byte{0});
+  CHECK_FALSE(protocol::read_job_record(bytes, read, problem));
+  protocol::write_losses(std::vector<float>(order::Mixing::kSourcesMost), bytes);
   CHECK(bytes.size() <= protocol::kRecordMost);
 }
 

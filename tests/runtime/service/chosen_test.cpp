@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "core/engine/engine_config.h"
-#include "core/order/position.h"
+#include "core/order/position_json.h"
 #include "tests/runtime/service/command.h"
 #include "tests/runtime/service/joining_by_hand.h"
 #include "tests/runtime/service/live_orders.h"

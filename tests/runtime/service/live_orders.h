@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "core/order/keys.h"
-#include "core/order/position.h"
+#include "core/order/position_json.h"
 #include "tests/runtime/service/live.h"
 
 namespace batchflow::test::live_orders {

@@ -63,6 +63,63 @@ TEST_CASE("orders that no job can have are refused, and the error says what to w
   CHECK(command(rows.config.socket, "status").at("protocol_errors") == 0);
 }
 
+TEST_CASE("a buffer with a policy that is none is refused with the one that was meant") {
+  const Rows rows;
+  const LiveService service(rows.config);
+  bf_loader_options options = rows.options(BF_RELAXED);
+  options.rehearsed = 2;
+  options.buffer_exemplars = 8;
+  options.buffer_policy = "reservor";
+  const Given given = read(options, 1);
+  CHECK_MESSAGE(given.wrong.find("'reservoir'") != std::string::npos, given.wrong);
+  CHECK_MESSAGE(given.wrong.find("batch size") == std::string::npos, given.wrong);
+}
+
+TEST_CASE("a job that asks for more than it may ends alone") {
+  const Rows rows;
+  const LiveService service(rows.config);
+  // Beyond its credits; of a job that does not ask; as many as it may.
+  for (const auto& [asks, count, ends] :
+       {std::tuple(true, 5, true), {false, 1, true}, {true, 2, false}}) {
+    CAPTURE(count);
+    std::string problem;
+    protocol::Channel channel = protocol::Channel::connect(rows.config.socket, problem);
+    const auto soon = protocol::Channel::Clock::now() + std::chrono::seconds(20);
+    REQUIRE(channel.send(
+        protocol::encode(protocol::Hello{protocol::kProtocolVersion, "by hand", 1, ""}), {}, soon));
+    REQUIRE(channel.receive(soon));
+    protocol::JoinRequest request;
+    request.dataset = "rows";
+    request.batch_samples = 1;
+    request.credits = 2;
+    request.order = asks ? Order::live : Order::strict;
+    request.order_options.asked = asks;
+    REQUIRE(channel.send(protocol::encode(request), {}, soon));
+    auto frame = channel.receive(soon);
+    REQUIRE(frame);
+    const auto answer = protocol::decode_join_answer(frame->text, problem);
+    REQUIRE_MESSAGE(answer, frame->text);
+    const protocol::Rings rings = protocol::map_rings(frame->descriptors[0], frame->descriptors[1],
+                                                      answer->ring_bytes, problem);
+    REQUIRE_MESSAGE(rings, problem);
+    protocol::RingWriter writer(rings.from_job());
+    std::vector<std::byte> record;
+    const std::vector<SampleId> keys(static_cast<std::size_t>(count), SampleId(1));
+    protocol::write_asked(keys, record);
+    REQUIRE(writer.write(record));
+    if (writer.publish()) protocol::ring_doorbell(frame->descriptors[2]);
+    const auto until =
+        ends ? soon : protocol::Channel::Clock::now() + std::chrono::milliseconds(300);
+    while (channel.receive(until)) {  // why it ends
+    }
+    CHECK(channel.is_open() != ends);
+  }
+  CHECK(command(rows.config.socket, "status").at("protocol_errors") == 0);
+  bf_loader_options options = rows.options(BF_RELAXED);
+  options.epochs = 1;
+  CHECK(read(options).wrong == "");
+}
+
 TEST_CASE("ranks that ask for different orders are told in what they differ") {
   const Rows rows;
   const LiveService service(rows.config);

@@ -4,6 +4,7 @@
 
 #include "core/log/promise_log.h"
 #include "core/order/keys.h"
+#include "core/order/position_json.h"
 #include "core/order/rehearsal.h"
 #include "core/order/step_plan.h"
 #include "core/order/weighted.h"

@@ -209,7 +209,8 @@ TEST_CASE("pipelines and formats are looked at when the file is read, not when a
         "node.yaml:2: key 'datasets.0.tokens': how long a sample is is not known; write tokens: "
         "1024");
   CHECK(refused("datasets:\n- {path: /p, packing: bins, tokens: 8}\n") ==
-        "node.yaml:2: key 'datasets.0.packing': unknown value 'bins'; write one of concat, whole");
+        "node.yaml:2: key 'datasets.0.packing': unknown value 'bins'; write one of concat, whole, "
+        "buckets");
   CHECK(refused("datasets:\n- {path: /p, packing: whole}\n") ==
         "node.yaml:2: key 'datasets.0.packing': packing needs the number of tokens of a "
         "sequence, as tokens=2048; write tokens: 2048, or another number up to 1048576");

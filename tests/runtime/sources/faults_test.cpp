@@ -4,7 +4,7 @@
 
 #include "doctest/doctest.h"
 #include "runtime/failpoint/failpoint.h"
-#include "runtime/sources/pack.h"
+#include "runtime/sources/pack_writer.h"
 #include "tests/runtime/sources/dataset_files.h"
 
 namespace batchflow::test::faults_test {

@@ -2,7 +2,7 @@
 #include <cstdlib>
 
 #include "runtime/sources/index_file.h"
-#include "runtime/sources/pack.h"
+#include "runtime/sources/pack_writer.h"
 #include "runtime/sources/sequence_record.h"
 #include "tests/fuzz/corpus.h"
 #include "tests/runtime/sources/arrow_bytes.h"

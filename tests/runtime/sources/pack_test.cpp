@@ -1,5 +1,5 @@
 // Packing and reading back: every field is the same, and an interrupted pack is never a dataset.
-#include "runtime/sources/pack.h"
+#include "runtime/sources/pack_dataset.h"
 
 #include "doctest/doctest.h"
 #include "runtime/sources/record.h"

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <tuple>
 
 #include "core/base/random.h"
 #include "core/order/keys.h"
@@ -135,13 +136,152 @@ TEST_CASE("whole: at least 97 % are filled, over several windows") {
   }
 }
 
+namespace {
+
+// Squares of the documents.
+double cost_of(const Pieces& pieces) {
+  double cost = 0;
+  for (const sources::DocumentPiece& piece : pieces) {
+    if (piece.document == sources::DocumentPiece::kGap) continue;
+    cost += static_cast<double>(piece.tokens) * static_cast<double>(piece.tokens);
+  }
+  return cost;
+}
+
+// The documents' pieces, sorted; and where each begins in its sample.
+std::vector<std::pair<Pieces, std::vector<std::uint64_t>>> placed(const std::vector<Pieces>& plan) {
+  std::vector<std::pair<Pieces, std::vector<std::uint64_t>>> all;
+  for (const Pieces& pieces : plan) {
+    auto& [kept, begins] = all.emplace_back();
+    std::uint64_t at = 0;
+    for (const sources::DocumentPiece& piece : pieces) {
+      if (piece.document != sources::DocumentPiece::kGap) {
+        kept.push_back(piece);
+        begins.push_back(at);
+      }
+      at += piece.tokens;
+    }
+  }
+  return all;
+}
+
+std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>> all_of(
+    const std::vector<Pieces>& plan) {
+  std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>> all;
+  for (const auto& [pieces, begins] : placed(plan))
+    for (const auto& piece : pieces) all.emplace_back(piece.document, piece.from, piece.tokens);
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("rows: the sequences of whole, so many at a time, and all samples cost the same") {
+  Random random(6);
+  Lengths lengths;
+  for (std::size_t i = 0; i < 2 * sources::SequencePlan::kWindow; ++i)
+    lengths.push_back(static_cast<std::uint64_t>(std::exp(6.0 + normal(random))) + 1);
+  sources::SequenceRule rule{"whole", 0, {}};
+  const auto plain = planned(lengths, rule, 2048);
+  rule.rows = 8;
+  const auto plan = planned(lengths, rule, 2048);
+  CHECK(all_of(plan) == all_of(plain));  // each token of each document, once
+  for (const auto& [pieces, begins] : placed(plan)) {
+    for (std::size_t i = 0; i < pieces.size(); ++i)  // none lies over the end of a row
+      REQUIRE(begins[i] / 2048 == (begins[i] + pieces[i].tokens - 1) / 2048);
+    REQUIRE(begins.back() / 2048 < 8);
+  }
+  // A step of 8 ranks: any 8 samples, of those sequences or of others.
+  const auto worst = [](const std::vector<Pieces>& of, std::size_t a_rank) {
+    const order::Permutation order(99, of.size());
+    double most = 0;
+    for (std::size_t step = 0; (step + 1) * 8 * a_rank <= of.size(); ++step) {
+      double sum = 0;
+      double dearest = 0;
+      for (std::size_t rank = 0; rank < 8; ++rank) {
+        double cost = 0;
+        for (std::size_t i = 0; i < a_rank; ++i)
+          cost += cost_of(of[order((step * 8 + rank) * a_rank + i)]);
+        sum += cost;
+        dearest = std::max(dearest, cost);
+      }
+      most = std::max(most, dearest / (sum / 8));
+    }
+    return most;
+  };
+  MESSAGE(fmt::format("the dearest of 8 ranks: {:.3f} of the mean with rows, {:.2f} without",
+                      worst(plan, 1), worst(plain, 8)));
+  CHECK(worst(plan, 1) <= 1.05);
+  CHECK(worst(plain, 8) > 1.3);  // or there was nothing to balance
+}
+
+TEST_CASE("buckets: documents of like length in rows of one width, within the budget") {
+  for (const std::uint64_t budget : {64, 1000, 65'536}) {
+    const Lengths lengths = random_lengths(budget, 20'000);
+    const auto plan = planned(lengths, {"buckets", 2, {}}, budget);
+    CHECK(plan == planned(lengths, {"buckets", 2, {}}, budget));
+    CHECK(all_of(plan) == all_of(planned(lengths, {"whole", 2, {}}, budget)));
+    double places = 0;
+    double tokens = 0;
+    for (const auto& [pieces, begins] : placed(plan)) {
+      const std::uint64_t width = pieces.front().tokens;
+      for (std::size_t row = 0; row < pieces.size(); ++row) {
+        REQUIRE(begins[row] == row * width);
+        REQUIRE(pieces[row].tokens <= width);
+        tokens += static_cast<double>(pieces[row].tokens);
+      }
+      REQUIRE(pieces.size() * width <= budget);
+      places += static_cast<double>(pieces.size() * width);
+    }
+    MESSAGE(fmt::format("buckets of {} tokens: {:.2f} % of their rows are filled", budget,
+                        100 * tokens / places));
+    CHECK(tokens / places > 0.97);
+  }
+}
+
+TEST_CASE("mixed: each source is within a longest document of its share, and none comes twice") {
+  const Lengths lengths = random_lengths(8, 6000);
+  const std::vector<SampleRange> ranges = {{SampleId(0), 1500}, {SampleId(2000), 4000}};
+  sources::SequenceRule rule{"concat", 4, {}};
+  rule.mixture = "b:3+a:1";  // in the order of their names: a is the first
+  sources::SequencePlan plan([&](std::uint64_t document) { return lengths[document]; },
+                             lengths.size(), 7, rule, 100, ranges);
+  Pieces pieces;
+  std::map<std::uint64_t, std::uint64_t> had;  // tokens of each document
+  double of_first = 0;
+  double all = 0;
+  double longest = 0;
+  for (const std::uint64_t length : lengths)
+    longest = std::max(longest, static_cast<double>(length));
+  while (plan.next(pieces)) {
+    for (const sources::DocumentPiece& piece : pieces) {
+      const bool is_first = piece.document < 1500;
+      REQUIRE((is_first || piece.document >= 2000));
+      const std::uint64_t before = had[piece.document];
+      REQUIRE(piece.from == before);
+      had[piece.document] += piece.tokens;
+      REQUIRE(had[piece.document] <= lengths[piece.document]);
+      if (is_first) of_first += static_cast<double>(piece.tokens);
+      all += static_cast<double>(piece.tokens);
+      if (had[piece.document] == lengths[piece.document])
+        REQUIRE(std::abs(of_first - all / 4) <= longest);
+    }
+  }
+  CHECK(had.size() > 3000);
+  for (const char* wrong : {"a", "a:x", "a:-1", "a:1+a:2", ":1", "a:0", "a:1+", "a:nan", "a:inf"}) {
+    CAPTURE(wrong);
+    rule.mixture = wrong;
+    CHECK((rule.problem(8).empty()) == (std::string(wrong) == "a:1+"));
+  }
+}
+
 TEST_CASE("rules that cannot be are refused") {
   CHECK(sources::SequenceRule{"concat"}.problem(0).find("as tokens=2048") != std::string::npos);
   CHECK(sources::SequenceRule{"concat"}.problem(1).empty());
   CHECK(sources::SequenceRule{"whole"}.problem(1 << 20).empty());
   CHECK(sources::SequenceRule{"whole"}.problem((1 << 20) + 1).find("at most 1048576") !=
         std::string::npos);
-  CHECK(sources::SequenceRule{"bins"}.problem(8).find("write concat or whole") !=
+  CHECK(sources::SequenceRule{"bins"}.problem(8).find("write concat, whole, buckets") !=
         std::string::npos);
 }
 

@@ -7,9 +7,13 @@ Documents are of lengths as of texts (log-normal, median 400). `packed` is `batc
 reads the documents and writes the sequences; NumPy's loop beside it does the same as a user would
 write it: end to end by one concatenation, whole by first fit over 1,000 open sequences; it writes
 nothing. `loop` is a job's loop over sequences that are there: BatchFlow's is shuffled, and NumPy's is
-over a memory map of them, also shuffled. With --peers Grain's packing is measured, too (from PyPI).
+over a memory map of them, also shuffled. `rows` is whole with 8 sequences a sample, and a rank trains
+on one sample. With --peers Grain and MosaicML Streaming are measured in the same rounds (from PyPI):
+Grain packs whole by first fit, in memory; MosaicML's are end to end, as LLM Foundry makes them, written
+with MDSWriter and read by PyTorch's DataLoader, with the number of workers that is fastest.
 The cost of a sequence is the sum of the squares of its documents' lengths. `cost` is the greatest cost
-of 8 ranks of 8 sequences, over their mean, step by step: the middle one and the greatest.
+of 8 ranks of 8 sequences, over their mean, step by step: the middle one and the greatest. Ratios are
+of each round: the middle one, the least and the greatest.
 
 Exit code 1: a token is not in exactly one sequence.
 """
@@ -41,7 +45,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--documents", type=int, default=200_000)
     parser.add_argument("--tokens", type=int, default=2048, help="of a sequence")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--peers", action="store_true", help="Grain, too; it is installed from PyPI")
+    parser.add_argument("--peers", action="store_true",
+                        help="Grain and MosaicML Streaming, too; they are installed from PyPI")
     parser.add_argument("--json", metavar="FILE", help="keeps the figures")
     arguments = parser.parse_args()
     if arguments.quick:
@@ -67,10 +72,14 @@ def write_documents(folder: Path, count: int) -> tuple[Any, Any]:
     return tokens, numpy.concatenate([[0], ends])
 
 
+WAYS = {"concat": ["--packing", "concat"], "whole": ["--packing", "whole"],
+        "rows": ["--packing", "whole", "--rows", str(BATCH)], "buckets": ["--packing", "buckets"]}
+
+
 def packed_here(folder: Path, way: str, length: int, into: Path) -> tuple[float, dict[str, Any]]:
     begin = time.perf_counter()
     done = subprocess.run([os.environ["BATCHFLOWCTL"], "pack", str(folder), str(into), "--tokens",
-                           str(length), "--packing", way, "--json"], check=True,
+                           str(length), *WAYS[way], "--json"], check=True,
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     return time.perf_counter() - begin, json.loads(done.stdout)
 
@@ -135,12 +144,47 @@ def packed_by_grain(tokens: Any, begins: Any, length: int) -> tuple[float, float
     return time.perf_counter() - begin, filled / rows / length
 
 
-def loop(loader: Any, length: int) -> float:
+def packed_by_mosaicml(tokens: Any, begins: Any, length: int, folder: Path) -> float:
+    from streaming import MDSWriter
+    import numpy
+    begin = time.perf_counter()
+    with MDSWriter(out=str(folder), columns={"tokens": f"ndarray:uint16:{length}"}) as out:
+        buffer, held = [], 0
+        for document in documents_in_turn(tokens, begins):
+            buffer.append(document)
+            held += len(document)
+            if held < length:
+                continue
+            joined = numpy.concatenate(buffer)
+            for at in range(0, held // length * length, length):
+                out.write({"tokens": joined[at:at + length]})
+            buffer, held = [joined[held // length * length:]], held % length
+    return time.perf_counter() - begin
+
+
+def loop_by_mosaicml(folder: Path, length: int) -> float:
+    import torch
+    from streaming import StreamingDataset
+    from streaming.base.util import clean_stale_shared_memory
+    best = 0.0
+    for workers in (0, 1, 2):
+        clean_stale_shared_memory()
+        data = StreamingDataset(local=str(folder), shuffle=True, batch_size=BATCH)
+        loader = torch.utils.data.DataLoader(data, BATCH, num_workers=workers)
+        rows, begin = 0, 0.0
+        for batch in loader:
+            begin = begin or time.perf_counter()  # from the first batch on
+            rows += len(batch["tokens"])
+        best = max(best, (rows - BATCH) * length / (time.perf_counter() - begin))
+    return best
+
+
+def loop(loader: Any) -> float:
     """Tokens a second of an epoch."""
-    begin, rows = time.perf_counter(), 0
+    begin, places = time.perf_counter(), 0
     for batch in loader:
-        rows += len(batch["tokens"])
-    return rows * length / (time.perf_counter() - begin)
+        places += batch["tokens"].size
+    return places / (time.perf_counter() - begin)
 
 
 def loop_by_numpy(file: Path, rows: Any, length: int) -> float:
@@ -160,11 +204,11 @@ def costs(loader: Any) -> list[float]:
     found = []
     for batch in loader:
         segments = batch["segments"]
-        if len(segments) < RANKS * BATCH:
+        if len(segments) < (RANKS * BATCH if segments.ndim == 2 else RANKS):
             continue
-        of_rows = [float((numpy.bincount(row)[1:].astype(numpy.int64) ** 2).sum())
-                   for row in segments]
-        of_ranks = numpy.array(of_rows).reshape(RANKS, BATCH).sum(axis=1)
+        of_samples = [float((numpy.bincount(sample.ravel())[1:].astype(numpy.int64) ** 2).sum())
+                      for sample in segments]
+        of_ranks = numpy.array(of_samples).reshape(RANKS, -1).sum(axis=1)
         found.append(float(of_ranks.max() / of_ranks.mean()))
     return found
 
@@ -182,49 +226,89 @@ def check(loader: Any, tokens: Any, left_out: int) -> None:
         sys.exit("a token is not in exactly one sequence")
 
 
+def filled_of(loader: Any) -> float:
+    """The part of the places that a job trains on: of buckets, of their rows."""
+    filled = places = 0
+    for batch in loader:
+        for segments in batch["segments"]:
+            width = int((segments == 1).sum())
+            places += -(-int(segments.nonzero()[0][-1] + 1) // width) * width
+            filled += int((segments > 0).sum())
+    return filled / places
+
+
 def main() -> None:
     arguments = parse()
-    environment.use("packing", {"numpy": "numpy", **({"grain": "grain"} if arguments.peers else {})})
+    peers = {"grain": "grain", "streaming": "mosaicml-streaming"} if arguments.peers else {}
+    environment.use("packing", {"numpy": "numpy", **peers})
     import batchflow
     length = arguments.tokens
-    table = [["", "packed, M tokens/s", "of NumPy's loop", "filled", "of NumPy's",
-              "loop, M tokens/s", "of NumPy's", "cost of a rank"]]
-    kept = []
+    figures: dict[str, dict[str, Any]] = {way: {"packed": [], "numpy": [], "loop": [], "numpy_loop": []}
+                                          for way in WAYS}
+    theirs: dict[str, list[float]] = {name: [] for name in ("grain", "mosaicml", "mosaicml_loop")}
     with tempfile.TemporaryDirectory(prefix="batchflow-") as name:
         folder = Path(name)
         tokens, begins = write_documents(folder / "corpus", arguments.documents)
+        millions = len(tokens) / 1e6
         with Service(folder, "--memory", "2gib"):
-            for way in ("concat", "whole"):
-                rates, theirs, loops, their_loops = [], [], [], []
-                for number in range(arguments.rounds):
+            for number in range(arguments.rounds):
+                for way, found in figures.items():
                     made = folder / f"{way}-{number}"
                     seconds, counts = packed_here(folder / "corpus", way, length, made)
-                    rates.append(len(tokens) / seconds / 1e6)
-                    seconds, filled, rows = packed_by_numpy(tokens, begins, way, length)
-                    theirs.append(len(tokens) / seconds / 1e6)
-                    loader: Any = batchflow.DataLoader(str(made), BATCH, True, output="numpy")
+                    found["packed"].append(millions / seconds)
+                    a_rank = BATCH if way in ("concat", "whole") else 1
+                    loader: Any = batchflow.DataLoader(str(made), a_rank, True, output="numpy")
                     if number == 0:
                         check(loader, tokens, counts["left_out"])
-                    loops.append(loop(loader, length) / 1e6)
-                    their_loops.append(loop_by_numpy(folder / "rows.npy", rows, length) / 1e6)
-                cost = "equal"
-                if way == "whole":
-                    steps = costs(batchflow.DataLoader(str(made), RANKS * BATCH, True,
-                                                       output="numpy"))
-                    if steps:
-                        cost = f"{statistics.median(steps):.2f}, at most {max(steps):.2f}"
-                kept.append({"way": way, "packed": rates, "numpy": theirs, "counts": counts,
-                             "loop": loops, "numpy_loop": their_loops, "cost": cost})
-                table.append([way, environment.spread(rates, ",.0f"),
-                              environment.spread(theirs, ",.0f"), f"{counts['filled']:.2%}",
-                              f"{filled:.2%}", environment.spread(loops, ",.0f"),
-                              environment.spread(their_loops, ",.0f"), cost])
-        if arguments.peers:
-            seconds, filled = packed_by_grain(tokens, begins, length)
-            table.append(["Grain, first fit", f"{len(tokens) / seconds / 1e6:,.0f}", "",
-                          f"{filled:.2%}", "", "", "", ""])
-            kept.append({"way": "grain", "packed": len(tokens) / seconds / 1e6, "filled": filled})
-    environment.report(table, kept, arguments.json)
+                        found["counts"] = counts
+                        found["filled"] = counts["filled"]
+                    if way == "buckets" and number == 0:
+                        found["filled"] = filled_of(loader)
+                    found["loop"].append(loop(loader) / 1e6)
+                    if way in ("whole", "rows") and number == 0:
+                        steps = costs(batchflow.DataLoader(str(made), RANKS * a_rank, True,
+                                                           output="numpy"))
+                        if steps:
+                            found["cost"] = f"{statistics.median(steps):.3f}, at most {max(steps):.3f}"
+                    if way in ("concat", "whole"):
+                        seconds, filled, rows = packed_by_numpy(tokens, begins, way, length)
+                        found["numpy"].append(millions / seconds)
+                        found["numpy_filled"] = filled
+                        found["numpy_loop"].append(
+                            loop_by_numpy(folder / "rows.npy", rows, length) / 1e6)
+                if arguments.peers:
+                    seconds, grain_filled = packed_by_grain(tokens, begins, length)
+                    theirs["grain"].append(millions / seconds)
+                    made = folder / f"mds-{number}"
+                    theirs["mosaicml"].append(
+                        millions / packed_by_mosaicml(tokens, begins, length, made))
+                    theirs["mosaicml_loop"].append(loop_by_mosaicml(made, length) / 1e6)
+
+    def spread(values: list[float]) -> str:
+        return environment.spread(values, ",.0f") if values else ""
+
+    def ratio(ours: list[float], others: list[float]) -> str:
+        if not others:
+            return ""
+        return environment.spread([one / other for one, other in zip(ours, others)], ",.1f") + " times"
+
+    table = [["", "packed, M tokens/s", "of NumPy's loop", "filled", "of NumPy's",
+              "loop, M tokens/s", "of NumPy's", "cost of a rank"]]
+    for way, found in figures.items():
+        table.append([way, spread(found["packed"]), spread(found["numpy"]), f"{found['filled']:.2%}",
+                      f"{found['numpy_filled']:.2%}" if "numpy_filled" in found else "",
+                      spread(found["loop"]), spread(found["numpy_loop"]), found.get("cost", "")])
+    if arguments.peers:
+        table.append(["Grain, first fit", spread(theirs["grain"]), "", f"{grain_filled:.2%}", "", "", "",
+                      ""])
+        table.append(["MosaicML Streaming, end to end", spread(theirs["mosaicml"]), "", "100.00%", "",
+                      spread(theirs["mosaicml_loop"]), "", ""])
+        table.append(["whole over Grain", ratio(figures["whole"]["packed"], theirs["grain"]),
+                      *[""] * 6])
+        table.append(["concat over MosaicML",
+                      ratio(figures["concat"]["packed"], theirs["mosaicml"]), "", "", "",
+                      ratio(figures["concat"]["loop"], theirs["mosaicml_loop"]), "", ""])
+    environment.report(table, [figures, theirs], arguments.json)
 
 
 if __name__ == "__main__":

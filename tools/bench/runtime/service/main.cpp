@@ -5,7 +5,7 @@
 // Rows of numbers are prepared once and served from memory to jobs in processes of their own.
 // Measured are: how many batches a second one service delivers, the cost of a batch as more and
 // more are served, the share of a core at 1,000 batches a second, and how soon a job has a batch of
-// 38 MB and reads it, beside memory of its own.
+// 38 MB and reads it, beside memory of its own; and how many samples by their keys a store gives.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
@@ -434,6 +434,70 @@ void large_batches(const Options& options, const Folder& folder, const std::stri
       text(spread_of(ratios), 2).c_str());
 }
 
+// ------------------------------------------------------------------------------- samples by key
+
+// Rows at random places by a store, one and 64 at a time, beside pread of the same file.
+void gets(const Options& options, const Folder& folder, const std::string& file, std::size_t rows,
+          std::size_t row_bytes) {
+  std::vector<double> single, many, bare;
+  const auto rate_of = [&](std::size_t at_once, const auto& get) {
+    std::uint64_t random = 88172645463325252ull, count = 0;
+    std::vector<std::uint64_t> keys(at_once);
+    const auto begin = Clock::now();
+    do {
+      for (std::uint64_t& key : keys) {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        key = random % rows;
+      }
+      get(keys);
+      count += at_once;
+    } while (seconds(Clock::now() - begin) < options.seconds);
+    return static_cast<double>(count) / seconds(Clock::now() - begin);
+  };
+  const Service service(folder, file, "512mib");
+  bf_store_options asking = BF_STORE_OPTIONS_INIT;
+  asking.service = service.socket().c_str();
+  asking.dataset = "rows";
+  bf_store* store = nullptr;
+  if (bf_store_open(&asking, &store) != BF_OK) throw std::runtime_error(bf_last_error());
+  std::vector<bf_value> values(64);
+  const auto get = [&](const std::vector<std::uint64_t>& keys) {
+    if (bf_store_get(store, keys.data(), keys.size(), values.data()) != BF_OK)
+      throw std::runtime_error(bf_last_error());
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (*static_cast<const float*>(values[i].arrays[0].values) != static_cast<float>(keys[i]))
+        throw std::runtime_error("a row of another key");
+      bf_value_release(&values[i]);
+    }
+  };
+  const int data = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  const auto head = static_cast<off_t>(fs::file_size(file) - rows * row_bytes);
+  std::vector<std::byte> row(row_bytes);
+  rate_of(64, get);  // all is kept by then
+  for (unsigned round = 0; round < options.rounds; ++round) {
+    single.push_back(rate_of(1, get));
+    many.push_back(rate_of(64, get));
+    bare.push_back(rate_of(64, [&](const std::vector<std::uint64_t>& keys) {
+      for (const std::uint64_t key : keys) {
+        const auto at = head + static_cast<off_t>(key * row_bytes);
+        if (pread(data, row.data(), row_bytes, at) != static_cast<ssize_t>(row_bytes))
+          throw std::runtime_error("a row cannot be read");
+      }
+    }));
+  }
+  close(data);
+  bf_store_close(store);
+  const double beside = spread_of(bare).middle;
+  std::printf(
+      "\nrows of %zu B by their keys, kept in memory, one thread, a second:\n"
+      "  one at a time %s, 1/%.0f of pread\n  64 at a time %s, 1/%.0f of pread\n  pread %s\n",
+      row_bytes, text(spread_of(single), 0).c_str(), beside / spread_of(single).middle,
+      text(spread_of(many), 0).c_str(), beside / spread_of(many).middle,
+      text(spread_of(bare), 0).c_str());
+}
+
 int bench(int argc, char** argv) {
   Options options;
   bool small = false;
@@ -443,10 +507,10 @@ int bench(int argc, char** argv) {
   app.add_option("--most", options.most, "Batches of the longest job")
       ->check(CLI::Range(10'000, 100'000'000));
   app.add_flag("--small", small, "One short round: whether it works");
-  const std::vector<std::string> all = {"rate", "served", "thousand", "rows", "large"};
+  const std::vector<std::string> all = {"rate", "served", "thousand", "rows", "large", "gets"};
   std::vector<std::string> parts = all;
   app.add_option("--rows-memory", options.rows_memory, "The service's, for small rows");
-  app.add_option("--only", parts, "These parts: rate, served, thousand, rows, large")
+  app.add_option("--only", parts, "These parts: rate, served, thousand, rows, large, gets")
       ->delimiter(',')
       ->check(CLI::IsMember(all));
   try {
@@ -468,6 +532,7 @@ int bench(int argc, char** argv) {
   if (wanted("thousand")) at_a_thousand(options, folder, rows);
   if (wanted("rows")) small_rows(options, folder, small ? 0.1 : 1);
   if (wanted("large")) large_batches(options, folder, large, 64 * kPicture * sizeof(float));
+  if (wanted("gets")) gets(options, folder, rows, 64 * 256, 32 * sizeof(float));
   return 0;
 }
 

@@ -1,17 +1,16 @@
-// Writes the packed format of docs/packed.md, from values or from any dataset.
+// Writes the packed format of docs/packed.md, from values.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/batch/batch_spec.h"
 #include "runtime/sources/dataset_file.h"
 #include "runtime/sources/packed.h"
-#include "runtime/sources/sample_index.h"
 
 namespace batchflow::sources {
 
@@ -57,12 +56,5 @@ class PackWriter {
   std::uint64_t shard_records_ = 0;
   std::uint64_t records_ = 0;
 };
-
-// Packs a dataset. A whole file becomes the field `bytes`, a label the field `label`; other samples
-// keep their fields. `left_out` are the keys of corrupt samples, in ascending order. Throws
-// DatasetError, also for a corrupt sample that is not among them.
-void pack_dataset(const SampleIndex& index, int root, const PackOptions& options,
-                  const std::vector<std::uint64_t>& left_out, const std::function<bool()>& stop,
-                  const IndexProgress& progress);
 
 }  // namespace batchflow::sources

@@ -1,0 +1,19 @@
+#include "core/order/asked_epoch.h"
+
+#include "core/base/check.h"
+
+namespace batchflow::order {
+
+void AskedEpoch::fill(std::uint64_t first, std::span<Draw> out) {
+  for (Draw& draw : out) {
+    BF_CHECK(has(first));
+    draw = {keys_[first - forgotten_], first};
+    ++first;
+  }
+}
+
+void AskedEpoch::forget(std::uint64_t before) {
+  for (; forgotten_ < before && !keys_.empty(); ++forgotten_) keys_.pop_front();
+}
+
+}  // namespace batchflow::order

@@ -1,0 +1,37 @@
+// An epoch of samples that a program asks for by their keys (docs/order.md, "Asked").
+//
+// Index i is the i-th key that was asked for. An index has its draw from then on; what is committed
+// is forgotten. A block is one sample, and a step one block, so that no key waits for another.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+
+#include "core/order/drawn_epoch.h"
+
+namespace batchflow::order {
+
+class AskedEpoch final : public DrawnEpoch {
+ public:
+  // `generation` tells its blocks from those of other jobs, and of other times.
+  explicit AskedEpoch(std::uint64_t generation) : generation_(generation) {}
+
+  std::uint64_t generation() const override { return generation_; }
+  bool has(std::uint64_t first) const override { return first >= forgotten_ && first < asked(); }
+  // The draws of a random step are of the index: each visit of a sample has others.
+  void fill(std::uint64_t first, std::span<Draw> out) override;
+
+  // How many keys were asked for, from the beginning on.
+  std::uint64_t asked() const { return forgotten_ + keys_.size(); }
+  void ask(std::span<const SampleId> keys) { keys_.insert(keys_.end(), keys.begin(), keys.end()); }
+  // What stands before this index is not asked for again.
+  void forget(std::uint64_t before);
+
+ private:
+  std::uint64_t generation_;
+  std::uint64_t forgotten_ = 0;
+  std::deque<SampleId> keys_;  // asked for, and not forgotten
+};
+
+}  // namespace batchflow::order

@@ -1,0 +1,212 @@
+"""Samples by their keys, beside jobs that read in an order; and the page about it (docs/store.md)."""
+
+import os
+import pickle
+import re
+import signal
+import struct
+import subprocess
+import threading
+import unittest
+from pathlib import Path
+
+import batchflow
+from support import CTL, HERE, Daemon, Served, needs, run_python, value_at
+
+
+class Gets(Served):
+    def assert_row(self, sample, key):
+        self.assertEqual(list(sample[0].tolist()), [value_at(key, i) for i in range(16)])
+
+    def test_each_key_is_answered_with_its_own_sample(self):
+        with batchflow.Store("rows") as store:
+            self.assertEqual(len(store), self.ROWS)
+            for key in (0, 7, self.ROWS - 1, 7):
+                self.assert_row(store[key], key)
+            for count in (1, 2, 63, 64, 65, 700):  # around the credits
+                keys = [(k * 37) % self.ROWS for k in range(count)]
+                for key, sample in zip(keys, store.get_many(keys)):
+                    self.assert_row(sample, key)
+            self.assertEqual(store.get_many([]), [])
+
+    def test_a_key_that_is_not_there_is_a_key_error_and_the_store_goes_on(self):
+        with batchflow.Store("rows") as store:
+            for key in (self.ROWS, 2**63, 2**64 - 1, -1, 2**64):
+                with self.assertRaises(KeyError):
+                    store[key]
+                self.assert_row(store[5], 5)
+            with self.assertRaises(KeyError) as raised:
+                store.get_many([1, self.ROWS, 2, self.ROWS + 1])
+            self.assertEqual(raised.exception.args[0], [self.ROWS, self.ROWS + 1])
+            self.assert_row(store[5], 5)
+
+    def test_samples_that_are_held_stay_as_they_are(self):
+        with batchflow.Store("rows") as store:
+            held = [store[key] for key in range(300)]
+        for key, sample in enumerate(held):
+            self.assert_row(sample, key)
+
+    def test_a_store_beside_a_job_leaves_the_job_what_it_was(self):
+        def ask():
+            with batchflow.Store("rows") as store:
+                for n in range(40):
+                    keys = [(n * 101 + k) % self.ROWS for k in range(50)]
+                    for key, sample in zip(keys, store.get_many(keys)):
+                        self.assert_row(sample, key)
+        asking = threading.Thread(target=ask)
+        asking.start()
+        had = []
+        for batch in batchflow.DataLoader("rows", 50, shuffle=True, epochs=1):
+            had += self.own_keys(batch)
+        asking.join()
+        self.assert_whole(had)
+        self.assertEqual(self.daemon.status()["protocol_errors"], 0)
+
+    def test_threads_and_processes_share_what_a_store_is_made_of(self):
+        store = batchflow.Store("rows")
+        wrong = []
+
+        def ask(own):
+            for key in range(own, self.ROWS, 40):
+                if store[key][0].tolist()[0] != value_at(key, 0):
+                    wrong.append(key)
+        threads = [threading.Thread(target=ask, args=(own,)) for own in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+        self.assert_row(pickle.loads(pickle.dumps(store))[9], 9)
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                os.write(write, struct.pack("q", int(store[11][0].tolist()[0])))
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        self.assertEqual(struct.unpack("q", os.read(read, 8))[0], value_at(11, 0))
+        self.assert_row(store[12], 12)
+        store.close()
+        with self.assertRaises(ValueError):
+            store[1]
+
+    def test_a_service_that_is_killed_comes_back_to_its_stores(self):
+        with batchflow.Store("rows") as store:
+            self.assert_row(store[1], 1)
+            self.daemon.kill(signal.SIGKILL)
+            self.daemon.start()
+            for key, sample in zip(range(100), store.get_many(range(100))):
+                self.assert_row(sample, key)
+
+    def test_what_cannot_be_is_refused(self):
+        with self.assertRaises(ValueError):
+            batchflow.Store("rows", form="raw")
+        with self.assertRaises(batchflow.RefusedError):
+            batchflow.Store("nothing")
+        with self.assertRaises(batchflow.RefusedError):
+            batchflow.Store("rows", pipeline="imagenet-val")
+
+    def test_encoded_and_decoded_forms(self):
+        for form in ("encoded", "decoded"):
+            with batchflow.Store("rows", form=form, pipeline="bytes") as store:
+                self.assert_row(store[3], 3)
+
+
+class Files(Served):
+    def setUp(self):
+        super().setUp()
+        self.pictures = self.folder / "files"
+        for n in range(30):
+            (self.pictures / f"{n % 3}").mkdir(parents=True, exist_ok=True)
+            (self.pictures / f"{n % 3}" / f"{n:03}.jpg").write_bytes(b"not a picture %d" % n)
+        self.daemon.kill()
+        self.daemon = Daemon(self.folder, "--dataset", f"files={self.pictures}")
+        self.addCleanup(self.daemon.kill)
+
+    def test_a_sample_is_found_by_its_path_and_given_as_it_is_stored(self):
+        with batchflow.Store("files", form="encoded") as store:
+            for n in (0, 17, 29):
+                name = f"{n % 3}/{n:03}.jpg"
+                sample = store[name]
+                self.assertEqual(bytes(bytearray(sample[0].tolist())), b"not a picture %d" % n)
+            with self.assertRaises(KeyError):
+                store.find("0/nothing.jpg")
+
+    def test_a_sample_that_cannot_be_prepared_is_said_and_none_stands_for_it(self):
+        with batchflow.Store("files", pipeline="imagenet-val") as store:
+            with self.assertRaises(batchflow.CorruptSampleError):
+                store[4]
+
+
+class Fed(Served):
+    def setUp(self):
+        super().setUp()
+        self.feed = self.folder / "clicks"
+        subprocess.run([CTL, "feed", "create", str(self.feed), "--schema", "f32[2]"], check=True,
+                       stdout=subprocess.DEVNULL)
+        self.daemon.kill()
+        self.daemon = Daemon(self.folder, "--dataset", f"rows={self.data}", "--dataset",
+                             f"clicks={self.feed}")
+        self.addCleanup(self.daemon.kill)
+
+    def put(self, numbers, name="one"):
+        with batchflow.Feed(self.feed, name, "f32[2]") as feed:
+            for n in numbers:
+                feed.put(struct.pack("<2f", n, n))
+
+    def test_records_are_given_by_their_numbers_as_soon_as_they_are_durable(self):
+        with batchflow.Store("clicks", pipeline="bytes") as store:
+            with self.assertRaises(KeyError):
+                store[0]
+            for n in range(20):
+                self.put([n], f"producer-{n}")
+                self.assertEqual(store[n][0].tolist(), [n, n])
+            with self.assertRaises(KeyError):
+                store[20]
+
+    def test_a_subscriber_has_each_record_from_its_position_on_also_after_a_kill(self):
+        self.put(range(50))
+        had, position = [], 0
+        for message in batchflow.subscribe("clicks", position):
+            had.append(message.number)
+            self.assertEqual(message.value[0].tolist(), [message.number] * 2)
+            position = message.position
+            if len(had) == 20:
+                break
+        self.daemon.kill(signal.SIGKILL)
+        self.daemon.start()
+        with batchflow.Feed(self.feed, "one", "f32[2]") as feed:
+            feed.put(struct.pack("<2f", 50, 50))
+            feed.end()
+        had += [message.number for message in batchflow.subscribe("clicks", position)]
+        self.assertEqual(had, list(range(51)))
+        with self.assertRaises(batchflow.RefusedError):
+            next(batchflow.subscribe("clicks", 1000))
+
+
+class Page(Fed):
+    PAGE = HERE.parent.parent / "docs" / "store.md"
+    BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+
+    def run_block(self, code):
+        done = run_python(code.replace("FOLDER", repr(str(self.feed))))
+        self.assertEqual(done.returncode, 0, f"{code}\n{done.stderr.decode()}")
+
+    def test_plain_blocks(self):
+        plain = [code for code in self.BLOCKS if "torch" not in code and "tensorflow" not in code]
+        self.assertEqual(len(plain), 2)
+        for code in plain:
+            self.run_block(code)
+
+    @needs("torch")
+    def test_the_dataset_of_pytorch(self):
+        self.run_block(next(code for code in self.BLOCKS if "torch" in code))
+
+    @needs("tensorflow")
+    def test_the_generator_of_tensorflow(self):
+        self.run_block(next(code for code in self.BLOCKS if "tensorflow" in code))
+
+
+if __name__ == "__main__":
+    unittest.main()
