@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/config_value.h"
 #include "core/order/keys.h"
 #include "tests/driver/driver.h"
 
@@ -324,8 +325,19 @@ bool Driver::can_be_asked_for(const Client& client) const {
   if (!policy.empty() && (!is_policy || plan.rehearsed == 0 || plan.buffer_exemplars == 0 ||
                           plan.buffer_exemplars > 1U << 16))
     return false;
+  if (!plan.weights_policy.empty() && !has_weights_policy(plan)) return false;
   if (client.batch_samples <= client.plan.rehearsed) return false;
   return !client.plan.drop_last || client.nodes.size() * client.batch_samples <= epoch;
+}
+
+bool Driver::has_weights_policy(const JobPlan& plan) const {
+  if (plan.order != Order::mixed) return false;
+  try {
+    policies_.choose(engine::PolicyKind::mixture, plan.weights_policy);
+    return true;
+  } catch (const ConfigError&) {
+    return false;
+  }
 }
 
 // ------------------------------------------------------------------------------------ losses ----

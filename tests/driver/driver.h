@@ -261,6 +261,7 @@ class Driver {
   Duration patience() const;
   void check_progress();
   bool can_be_asked_for(const Client& client) const;
+  bool has_weights_policy(const JobPlan& plan) const;
   void talk_nonsense(std::uint64_t which);
   void lose_coordinator(Duration back_after);
   void start_engine();

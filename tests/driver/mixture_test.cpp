@@ -2,6 +2,8 @@
 // shared, changed and refused.
 #include <doctest/doctest.h>
 
+#include <optional>
+
 #include "policies/registry.h"
 #include "tests/driver/driver.h"
 
@@ -139,15 +141,26 @@ TEST_CASE("a policy changes weights by losses, and the job may lose ranks, sizes
   }
 }
 
-TEST_CASE("a job with a policy that there is not, or that may not change its weights, is refused") {
-  JobPlan job = mixed({1, 1, 1});
-  job.losses = {1, 2, 3};
-  for (const char* policy : {"lru", "excess-loss:rate=x", "reservoir"}) {
-    CAPTURE(policy);
+TEST_CASE("weights by losses need a policy of that kind, and weights") {
+  const auto refused = [](const char* policy, Order order) {
+    JobPlan job = mixed({1, 1, 1});
+    job.order = order;
     job.weights_policy = policy;
-    const Outcomes out = Driver(scenario_of({job}), policies::policy_list()).run();
-    CHECK(out.refusals > 0);
+    job.losses = {1, 2, 3};
+    std::optional<engine::Refusal> why;
+    Hooks hooks;
+    hooks.commanded = [&](const engine::Command& command) {
+      if (const auto* one = std::get_if<engine::Refuse>(&command)) why = one->why;
+    };
+    Driver(scenario_of({job}), policies::policy_list(), hooks).run();
+    return why;
+  };
+  for (const char* policy : {"lru", "excess-loss:rate=x", "reservoir", ":", "ucb:steps=1"}) {
+    CAPTURE(policy);
+    CHECK(refused(policy, Order::mixed) == engine::Refusal::bad_request);
   }
+  CHECK(refused("ucb", Order::strict) == engine::Refusal::bad_request);
+  CHECK(refused("ucb", Order::mixed) == std::nullopt);
 }
 
 TEST_CASE("a corrupt sample of a source is replaced by another of the same source") {
