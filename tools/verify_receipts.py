@@ -20,7 +20,8 @@ What it checks:
 - the random steps of a relaxed epoch draw anew: its passes are greater than those of the epoch
   before;
 - a mixture draws from each source as the weights say that were in force, at each step, and has the
-  samples of its rule in their order, over epochs, resumes and other numbers of ranks.
+  samples of its rule in their order, over epochs, resumes and other numbers of ranks; a state that
+  it goes on from has the weights that its ranks were told of.
 
 A chain that was written anew from its beginning is whole again. So keep a hash elsewhere
 (loader.receipt), and name it with --head.
@@ -129,8 +130,9 @@ class Mixture:
             self.at += 1
             at = self._count()
             self.changes.append((at, [self._count() for _ in range(self._count())]))
-        if self.at != len(raw) or sum(self.parts) != WHOLE:
-            raise ValueError("the mixture is none")
+        if (self.at != len(raw) or sum(self.parts) != WHOLE or sum(self.behind) != 0 or
+                min(samples for _, samples, *_ in self.sources) == 0):
+            raise ValueError("it does not add up")
         self._line_up()
         self._change_now()
 
@@ -188,6 +190,16 @@ class Mixture:
         kept[first] += left
         self.behind = kept
         self._line_up()
+
+    def to_come(self):
+        """The weights that are to come, by their draws."""
+        return [(at, tuple(parts)) for at, parts in self.changes]
+
+    def weights(self):
+        """A hash of what each source weighs, and is behind by."""
+        for source in range(len(self.parts)):
+            self._due(source)
+        return hash((tuple(self.parts), tuple(self.behind)))
 
     def draw(self):
         """The next sample."""
@@ -290,6 +302,12 @@ def read_begin(record, rank):
     return record
 
 
+def read_weights(changes):
+    if not all(type(one) is int for at, parts in changes for one in (at, *parts)):
+        raise ValueError("'weights' are none")
+    return [(at, tuple(parts)) for at, parts in changes]
+
+
 def read_step(record, begin, line, offset):
     replaced = record.get("replaced", [])
     if type(record["last"]) is not bool:
@@ -299,7 +317,7 @@ def read_step(record, begin, line, offset):
                 last=record["last"], replaced=len(replaced),
                 position=record.get("position"),
                 reconnects=number(record, "reconnects") if record["last"] else 0,
-                weights=record.get("weights", []), line=line,
+                weights=read_weights(record.get("weights", [])), line=line,
                 offset=offset, link=record["link"])
     if len(base64.b64decode(record["ids"], validate=True)) != made.samples * begin["id_bytes"]:
         raise ValueError(f"it has not the ids of {made.samples} samples")
@@ -742,21 +760,41 @@ class EpochCheck:
 class Mixtures:
     """Where the mixtures of a job's runs are, in turn."""
 
-    def __init__(self):
+    def __init__(self, runs):
         self.run = self.mixture = None
-        self.taken = {}  # a hash of what each source had given, by the draws until then
+        self.taken = {}  # what each source had given, and the weights, by the draws until then
+        self.told = {}  # of each run: the weights that any of its ranks was told of before it
+        told = set()
+        for run in runs:
+            self.told[id(run)] = set(told)
+            for part in run.parts.values():
+                for step in part.steps:
+                    told.update(step.weights)
 
     def of(self, run):
         if run is not self.run:
             self.run, self.mixture = run, Mixture(run.position)
-            found = self.taken.get(self.mixture.now)
-            if found is not None and found != hash(tuple(self.mixture.taken)):
-                raise Wrong(f"{run.parts[0].name()}: the job goes on behind {self.mixture.now} draws "
-                            "of its mixture, and other sources have given them")
+            self._goes_on(run, self.mixture)
         return self.mixture
 
+    def _goes_on(self, run, mixture):
+        """The job goes on from a state. What it says of the mixture is what receipts before say."""
+        where = f"{run.parts[0].name()}: the job goes on behind {mixture.now} draws of its mixture"
+        if not self.taken:  # the job begins; what it says is what it was asked for
+            self.told = {of: told | set(mixture.to_come()) for of, told in self.told.items()}
+        told = self.told[id(run)]
+        for at, parts in mixture.to_come():
+            if (at, parts) not in told:
+                raise Wrong(f"{where}, with weights from draw {at} on that no rank was told of")
+        if (found := self.taken.get(mixture.now)) is None:
+            return
+        if found[0] != hash(tuple(mixture.taken)):
+            raise Wrong(f"{where}, and other sources have given them")
+        if found[1] != mixture.weights() and (mixture.now, tuple(mixture.parts)) not in told:
+            raise Wrong(f"{where}, with weights that no rank was told of")
+
     def remember(self, mixture):
-        self.taken[mixture.now] = hash(tuple(mixture.taken))
+        self.taken[mixture.now] = hash(tuple(mixture.taken)), mixture.weights()
 
     def shares(self, run):
         """What each source has given so far, of a few; else how many sources there are."""
@@ -788,7 +826,7 @@ def verify(folder, partial, heads):
                         "was written anew")
     runs, strays = runs_of(files)
     job = Job(runs, partial)
-    drawn, mixtures = None, Mixtures()
+    drawn, mixtures = None, Mixtures(runs)
     for epoch in (one for one in job.epochs if one.steps):
         check = EpochCheck(epoch, mixtures)
         check.check()

@@ -8,7 +8,6 @@ import hashlib
 import importlib.util
 import itertools
 import json
-import os
 import random
 import shutil
 import signal
@@ -18,8 +17,7 @@ import threading
 import unittest
 
 import batchflow
-from support import (HERE, Folder, Served, needs, result, run_python, start_job, wait_until,
-                     write_rows)
+from support import HERE, Folder, Served, ServedFolders, needs, result, run_python, start_job, wait_until
 from test_cluster import ROWS as CLUSTER_ROWS
 from test_cluster import Job
 from test_takeover import Candidates, term
@@ -146,53 +144,6 @@ class Whole(Receipted):
         [line, end] = self.verified()
         self.assertRegex(line, "^epoch 0: 777 draws from 1000 samples; 39 steps of 1 rank; order weighted; "
                          "draws by weights [0-9a-f]{16}$")
-
-    def test_mixtures_are_worked_out_again(self):
-        os.makedirs(self.folder / "mixed" / "a")
-        os.makedirs(self.folder / "mixed" / "b")
-        write_rows(self.folder / "mixed" / "a" / "rows.npy", 300)
-        write_rows(self.folder / "mixed" / "b" / "rows.npy", 40)
-
-        def loader(**more):
-            return batchflow.DataLoader(self.folder / "mixed", 20, mixture={"a": 2, "b": 1}, draws=250,
-                                        shuffle=True, output="dlpack", receipts=self.receipts,
-                                        **{"weights_at": {100: {"a": 1, "b": 1}}, **more})
-        with loader(weights_change=True) as first:
-            batches = iter(first)
-            next(batches)
-            first.set_weights({"a": 0, "b": 1}, at=400)
-            for _ in batches:
-                pass
-            for count, _ in enumerate(first):
-                if count == 5:
-                    state = first.state_dict()
-                if count == 7:
-                    break
-        with loader(weights_change=True) as again:
-            again.load_state_dict(state)
-            for _ in again:
-                pass
-        lines = self.verified()
-        self.assertEqual(lines[0], "epoch 0: 250 draws from 340 samples; 13 steps of 1 rank; order mixed, "
-                         "worked out again; draws of a 142, b 108")
-        self.assertRegex(lines[1], "^epoch 1: 250 draws from 340 samples; 13 steps of 1 rank; 2 steps "
-                         "taken back; order mixed, worked out again; draws of a 217, b 283")
-        sound = written(self.file())
-        records = copy.deepcopy(sound)
-        ids = ids_of(records[2])
-        records[2] = with_ids(records[2], ids[:1] + ids[2:] + ids[1:2])
-        self.file().write_text(chained(records))
-        self.assert_found("draw 21 of the mixture is sample")
-        # Weights that were never said, and those that were said otherwise.
-        for weights in (None, [[400, [2**31, 2**31]]]):
-            records = copy.deepcopy(sound)
-            said = next(one for one in records if "weights" in one)
-            if weights is None:
-                del said["weights"]
-            else:
-                said["weights"] = weights
-            self.file().write_text(chained(records))
-            self.assert_found("of the mixture is sample")
 
     def test_fillers_and_what_is_left_out(self):
         given = self.two_ranks(order="strict", batch_size=37)
@@ -426,6 +377,113 @@ class TakenOver(Checks, Candidates):
                 records = [one for one in written(self.file(rank)) if one["kind"] == "step"]
                 self.assertEqual([key for one in records for key in ids_of(one)],
                                  [key for keys in given[rank] for key in keys])
+
+
+class Mixed(Checks, ServedFolders):
+    SERVED_AS = "mixed"
+    SIZES = {"a": 300, "b": 40}
+
+    def setUp(self):
+        super().setUp()
+        self.receipts = self.folder / "receipts"
+
+    def loader(self, **more):
+        return batchflow.DataLoader("mixed", 20, mixture={"a": 2, "b": 1}, draws=250, shuffle=True,
+                                    weights_change=True, receipts=self.receipts, **more)
+
+    def go_on(self):
+        """A change by a schedule, one that is asked for, and two steps that are taken back."""
+        schedule = {100: {"a": 1, "b": 1}}
+        with self.loader(weights_at=schedule) as first:
+            batches = iter(first)
+            next(batches)
+            first.set_weights({"a": 0, "b": 1}, at=400)
+            for _ in batches:
+                pass
+            for count, _ in enumerate(first):
+                if count == 5:
+                    state = first.state_dict()
+                if count == 7:
+                    break
+        with self.loader(weights_at=schedule) as again:
+            again.load_state_dict(state)
+            for _ in again:
+                pass
+        return written(self.file())
+
+    def changed(self, records, change):
+        """The file with `change` made to a copy of the records, and a chain that fits."""
+        records = copy.deepcopy(records)
+        change(records)
+        self.file().write_text(chained(records))
+
+    def test_each_draw_is_worked_out_again(self):
+        records = self.go_on()
+        lines = self.verified()
+        # Of 100 draws at 2 to 1 a has 67, of the 300 that follow half, and none of the last 100.
+        self.assertEqual(lines[0], "epoch 0: 250 draws from 340 samples; 13 steps of 1 rank; order mixed, "
+                         "worked out again; draws of a 142, b 108")
+        self.assertEqual(lines[1], "epoch 1: 250 draws from 340 samples; 13 steps of 1 rank; 2 steps "
+                         "taken back; order mixed, worked out again; draws of a 217, b 283")
+
+        def turn(records):
+            ids = ids_of(records[2])
+            records[2] = with_ids(records[2], ids[:1] + ids[2:] + ids[1:2])
+        self.changed(records, turn)
+        self.assert_found("draw 21 of the mixture is sample")
+
+    def test_weights_that_the_next_run_has_were_told_before(self):
+        records = self.go_on()
+        at = next(at for at, one in enumerate(records) if "weights" in one)
+        self.assertEqual(records[at]["weights"], [[400, [0, 2**32]]])
+        for change in (lambda records: records[at].pop("weights"),
+                       lambda records: records[at].update(weights=[[400, [2**31, 2**31]]]),
+                       lambda records: records[at].update(weights=[[401, [0, 2**32]]])):
+            self.changed(records, change)
+            self.assert_found("line 24: the job goes on behind 370 draws of its mixture, with weights from draw "
+                              "400 on that no rank was told of")
+
+    def test_draws_are_by_the_weights_that_were_told(self):
+        with self.loader() as loader:
+            batches = iter(loader)
+            next(batches)
+            loader.set_weights({"a": 0, "b": 1}, at=402)
+            for _ in itertools.chain(batches, loader):
+                pass
+        # 402 draws at 2 to 1, and 98 of b.
+        self.assertRegex(self.verified()[1], "draws of a 268, b 232$")
+        records = written(self.file())
+        at = next(at for at, one in enumerate(records) if "weights" in one)
+        for weights, draw in (([], 402), ([[402, [2**32, 0]]], 402), ([[399, [0, 2**32]]], 399)):
+            self.changed(records, lambda records: records[at].update(weights=weights))
+            self.assert_found(f"draw {draw} of the mixture is sample \\d+, and its rule says \\d+")
+        for weights, problem in (([[1, [0, 2**32]]], "weights from draw 1 on were told after"),
+                                 ([[402, [0, 7]]], "weights from draw 402 on that are none"),
+                                 ([[402, [-1, 2**32 + 1]]], "weights from draw 402 on that are none"),
+                                 ([[402, [2**32]]], "weights from draw 402 on that are none"),
+                                 ([[402, "ab"]], "'weights' are none"), (7, "line \\d+"), ([7], "line \\d+"),
+                                 ([[402]], "line \\d+"), ([[402, [0.0, 2**32]]], "'weights' are none")):
+            self.changed(records, lambda records: records[at].update(weights=weights))
+            self.assert_found(problem)
+
+    def test_any_byte_of_a_mixture_is_changed_anew(self):
+        """Whatever a position says of its mixture, it is said in one line what does not hold, or the
+        draws are the same."""
+        with self.loader() as loader:
+            for _ in loader:
+                pass
+        records, chance = written(self.file()), random.Random(7)
+        raw = base64.b64decode(records[0]["position"]["mixture"])
+        found = 0
+        for _ in range(40):
+            made = bytearray(raw)
+            made[chance.randrange(len(made))] ^= 1 << chance.randrange(8)
+            self.changed(records, lambda records: records[0]["position"].update(
+                mixture=base64.b64encode(made).decode()))
+            done = verify(self.receipts)
+            found += done.returncode
+            self.assertEqual(done.stderr.count("\n"), done.returncode, f"{bytes(made)!r}: {done.stderr}")
+        self.assertGreater(found, 30)
 
 
 class Forked(Receipted):
