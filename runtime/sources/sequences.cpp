@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/order/keys.h"
+#include "runtime/sources/like_groups.h"
 
 namespace batchflow::sources {
 namespace {
@@ -197,28 +198,23 @@ std::vector<std::vector<DocumentPiece>> SequencePlan::buckets() const {
   return made;
 }
 
-// The dearest sequence first, each to the group that costs least by now and has a row left; of
-// equally dear ones to the first.
 std::vector<std::vector<DocumentPiece>> SequencePlan::groups(
     std::vector<std::vector<DocumentPiece>> sequences) const {
-  std::stable_sort(sequences.begin(), sequences.end(),
-                   [](const auto& a, const auto& b) { return cost_of(a) > cost_of(b); });
-  std::vector<std::vector<DocumentPiece>> made((sequences.size() + rows_ - 1) / rows_);
-  std::vector<std::uint32_t> taken(made.size());
-  std::set<std::pair<std::uint64_t, std::size_t>> by_cost;
-  for (std::size_t i = 0; i < made.size(); ++i) by_cost.emplace(0, i);
-  for (const auto& sequence : sequences) {
-    const auto [cost, group] = *by_cost.begin();
-    by_cost.erase(by_cost.begin());
-    std::uint64_t room = length_;
-    for (const DocumentPiece& piece : sequence) {
-      made[group].push_back(piece);
-      room -= piece.tokens;
+  std::vector<std::uint64_t> costs;
+  for (const auto& sequence : sequences) costs.push_back(cost_of(sequence));
+  std::vector<std::vector<DocumentPiece>> made;
+  for (const auto& group : groups_of_like_cost(costs, rows_)) {
+    auto& pieces = made.emplace_back();
+    for (const std::uint32_t sequence : group) {
+      std::uint64_t room = length_;
+      for (const DocumentPiece& piece : sequences[sequence]) {
+        pieces.push_back(piece);
+        room -= piece.tokens;
+      }
+      leave(room, pieces);
     }
-    leave(room, made[group]);
-    if (++taken[group] < rows_) by_cost.emplace(cost + cost_of(sequence), group);
+    trim(pieces);
   }
-  for (auto& group : made) trim(group);
   return made;
 }
 

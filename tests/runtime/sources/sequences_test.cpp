@@ -10,6 +10,7 @@
 
 #include "core/base/random.h"
 #include "core/order/keys.h"
+#include "runtime/sources/like_groups.h"
 #include "runtime/sources/megatron.h"
 #include "runtime/sources/packed.h"
 #include "runtime/sources/record.h"
@@ -176,43 +177,73 @@ std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>> all_of(
 
 }  // namespace
 
+namespace {
+
+// A step of 8 ranks with so many samples each, by chance: the dearest rank over the mean, at worst.
+double dearest_rank(const std::vector<Pieces>& plan, std::size_t a_rank) {
+  const order::Permutation order(99, plan.size());
+  double most = 0;
+  for (std::size_t step = 0; (step + 1) * 8 * a_rank <= plan.size(); ++step) {
+    double sum = 0;
+    double dearest = 0;
+    for (std::size_t rank = 0; rank < 8; ++rank) {
+      double cost = 0;
+      for (std::size_t i = 0; i < a_rank; ++i)
+        cost += cost_of(plan[order((step * 8 + rank) * a_rank + i)]);
+      sum += cost;
+      dearest = std::max(dearest, cost);
+    }
+    most = std::max(most, dearest / (sum / 8));
+  }
+  return most;
+}
+
+}  // namespace
+
 TEST_CASE("rows: the sequences of whole, so many at a time, and all samples cost the same") {
   Random random(6);
-  Lengths lengths;
-  for (std::size_t i = 0; i < 2 * sources::SequencePlan::kWindow; ++i)
-    lengths.push_back(static_cast<std::uint64_t>(std::exp(6.0 + normal(random))) + 1);
-  sources::SequenceRule rule{"whole", 0, {}};
-  const auto plain = planned(lengths, rule, 2048);
-  rule.rows = 8;
-  const auto plan = planned(lengths, rule, 2048);
-  CHECK(all_of(plan) == all_of(plain));  // each token of each document, once
-  for (const auto& [pieces, begins] : placed(plan)) {
-    for (std::size_t i = 0; i < pieces.size(); ++i)  // none lies over the end of a row
-      REQUIRE(begins[i] / 2048 == (begins[i] + pieces[i].tokens - 1) / 2048);
-    REQUIRE(begins.back() / 2048 < 8);
+  std::map<std::string, Lengths> usual;
+  for (std::size_t i = 0; i < 2 * sources::SequencePlan::kWindow; ++i) {
+    const double one = random.unit();
+    usual["log-normal"].push_back(static_cast<std::uint64_t>(std::exp(6.0 + normal(random))) + 1);
+    usual["even"].push_back(1 + static_cast<std::uint64_t>(one * 2048));
+    usual["exponential"].push_back(1 + static_cast<std::uint64_t>(-700 * std::log(1 - one)));
   }
-  // A step of 8 ranks: any 8 samples, of those sequences or of others.
-  const auto worst = [](const std::vector<Pieces>& of, std::size_t a_rank) {
-    const order::Permutation order(99, of.size());
-    double most = 0;
-    for (std::size_t step = 0; (step + 1) * 8 * a_rank <= of.size(); ++step) {
-      double sum = 0;
-      double dearest = 0;
-      for (std::size_t rank = 0; rank < 8; ++rank) {
-        double cost = 0;
-        for (std::size_t i = 0; i < a_rank; ++i)
-          cost += cost_of(of[order((step * 8 + rank) * a_rank + i)]);
-        sum += cost;
-        dearest = std::max(dearest, cost);
+  for (const auto& [name, lengths] : usual) {
+    sources::SequenceRule rule{"whole", 0, {}};
+    const auto plain = planned(lengths, rule, 2048);
+    for (const std::uint32_t rows : {4, 8, 70}) {
+      rule.rows = rows;
+      const auto plan = planned(lengths, rule, 2048);
+      CHECK(all_of(plan) == all_of(plain));  // each token of each document, once
+      for (const auto& [pieces, begins] : placed(plan)) {
+        for (std::size_t i = 0; i < pieces.size(); ++i)  // none lies over the end of a row
+          REQUIRE(begins[i] / 2048 == (begins[i] + pieces[i].tokens - 1) / 2048);
+        REQUIRE(begins.back() / 2048 < rows);
       }
-      most = std::max(most, dearest / (sum / 8));
+      const double without = dearest_rank(plain, rows);
+      MESSAGE(fmt::format(
+          "{}: the dearest of 8 ranks has {:.3f} of the mean with {} rows, and {:.2f} without",
+          name, dearest_rank(plan, 1), rows, without));
+      CHECK(dearest_rank(plan, 1) <= 1.05);
+      CHECK(without > (rows > 8 ? 1.05 : 1.2));  // or there was nothing to balance
     }
-    return most;
+  }
+}
+
+TEST_CASE("sequences of like cost: worked out by hand") {
+  using Groups = std::vector<std::vector<std::uint32_t>>;
+  const auto made = [](const std::vector<std::uint64_t>& costs, std::uint32_t rows) {
+    return sources::groups_of_like_cost(costs, rows);
   };
-  MESSAGE(fmt::format("the dearest of 8 ranks: {:.3f} of the mean with rows, {:.2f} without",
-                      worst(plan, 1), worst(plain, 8)));
-  CHECK(worst(plan, 1) <= 1.05);
-  CHECK(worst(plain, 8) > 1.3);  // or there was nothing to balance
+  CHECK(made({}, 3).empty());
+  CHECK(made({7}, 3) == Groups{{0}});
+  CHECK(made({1, 5, 5}, 1) == Groups{{1}, {2}, {0}});
+  // 9 | 8 | 7; then 5 to the 7, 4 to the 8 and 3 to the 9: 12 each.
+  CHECK(made({9, 8, 7, 5, 4, 3}, 2) == Groups{{0, 5}, {1, 4}, {2, 3}});
+  // 9 | 8; 6 to the 8, 5 to the 9, of two 14 the first has 3 and is full, the other has 0: 17 and
+  // 14. Of 9 5 3 and 8 6 0 the pair 9 and 8 leaves 16 and 15; no other leaves less.
+  CHECK(made({9, 8, 6, 5, 3, 0}, 3) == Groups{{1, 3, 4}, {0, 2, 5}});
 }
 
 TEST_CASE("buckets: documents of like length in rows of one width, within the budget") {
