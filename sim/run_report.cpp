@@ -138,6 +138,20 @@ std::string buffers_table(const output::RunResult& run) {
   return rows.size() > 1 ? "\n" + aligned(rows) : "";
 }
 
+// What policies have made of the weights of mixtures in the end.
+std::string mixtures_table(const output::RunResult& run) {
+  std::vector<Row> rows{{"mixture of", "changes", "weights", "mean loss", "highest"}};
+  for (const output::JobResult& job : run.jobs) {
+    const output::MixtureResult& mixture = job.mixture;
+    if (mixture.weight_most == 0) continue;
+    rows.push_back({output::printable(job.name), count_text(mixture.changes),
+                    fmt::format("{:.4f} to {:.4f}", mixture.weight_least, mixture.weight_most),
+                    fmt::format("{:.3f}", mixture.loss_mean),
+                    fmt::format("{:.3f}", mixture.loss_most)});
+  }
+  return rows.size() > 1 ? "\n" + aligned(rows) : "";
+}
+
 constexpr std::size_t kRefusedShown = 10;
 
 std::string remarks(const output::RunResult& run) {
@@ -200,6 +214,7 @@ std::string run_table(std::span<const output::RunResult> runs) {
     text += "\n" + jobs_table(runs.front());
     if (!runs.front().sources.empty()) text += "\n" + sources_tables(runs.front());
     text += buffers_table(runs.front());
+    text += mixtures_table(runs.front());
     if (!runs.front().faults.empty()) text += "\n" + faults_table(runs.front());
   }
   text += "\n" + common_lines(runs);

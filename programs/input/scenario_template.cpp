@@ -129,7 +129,9 @@ jobs:
     # mixture: {sources: 10, skew: 1, draws: 0, change_every: 0}   # instead of order: parts of the
     #   dataset, the i-th of which weighs 1 / i^skew; so many draws an epoch (0: as many as there
     #   are samples); after so many samples each part gets the weight of the next (0: never);
-    #   schedule: [{at: 5000, skew: 0}] gives them other weights from a sample of the job on
+    #   schedule: [{at: 5000, skew: 0}] gives them other weights from a sample of the job on;
+    #   policy: excess-loss goes by losses: {from: 3, to: 1, half_after: 100000, spread: 0}, of
+    #   which half is gone after so many samples of the first part, of the i-th i^spread times that
     # rehearsal: {samples: 16, exemplars: 2000}   # samples of each batch, drawn from exemplars; with
     #   policy: reservoir, the engine fills the buffer with what the job has had
     # live: {wait: 200ms, fill: rehearse, window: 4096, begin: oldest}   # of a dataset that grows: after

@@ -9,6 +9,7 @@
 
 #include "core/base/names.h"
 #include "core/base/random.h"
+#include "core/base/real_functions.h"
 #include "core/engine/event.h"
 #include "core/order/mixing.h"
 #include "core/order/permutation.h"
@@ -227,6 +228,16 @@ MixtureModel read_mixture(config::ConfigSection& entry, std::uint64_t items) {
   if (mixture.schedule.size() > changes)
     entry.refuse("schedule", fmt::format("it has {} entries", mixture.schedule.size()),
                  fmt::format("write {} at most", changes));
+  mixture.policy = entry.text("policy", "");
+  if (!mixture.policy.empty() && (mixture.change_every > 0 || !mixture.schedule.empty()))
+    entry.refuse("policy", "its weights change already, by change_every or a schedule",
+                 "leave one of them out");
+  entry.section("losses", [&](config::ConfigSection& losses) {
+    mixture.losses.from = losses.number("from", mixture.losses.from, 0, 1e6);
+    mixture.losses.to = losses.number("to", mixture.losses.to, 0, 1e6);
+    mixture.losses.half_after = losses.number("half_after", mixture.losses.half_after, 1, 1e15);
+    mixture.losses.spread = losses.number("spread", mixture.losses.spread, 0, 16);
+  });
   return mixture;
 }
 
@@ -514,6 +525,12 @@ std::vector<JobModel> read_jobs(config::ConfigSection& section, const Scenario& 
                    [](const JobModel& a, const JobModel& b) { return a.arrives < b.arrives; });
   add_validations(jobs);
   return jobs;
+}
+
+double MixtureModel::loss(std::uint32_t source, double samples) const {
+  const double halves =
+      samples / (losses.half_after * std::pow(static_cast<double>(source) + 1, losses.spread));
+  return losses.to + (losses.from - losses.to) * exp_of(-log_of(2) * halves);
 }
 
 std::vector<double> MixtureModel::weights(std::uint64_t changes, double by) const {

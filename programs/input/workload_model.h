@@ -102,7 +102,21 @@ struct MixtureModel {
     double skew = 0;
   };
   std::vector<Scheduled> schedule = {};
+  // Not empty: weights go by what is lost on each source, and this policy says how.
+  std::string policy = {};
+  // What is lost on a source is `from` at first and comes near `to`: half of what is between them
+  // is gone after so many samples of the first source. A source i times as slow needs i^spread
+  // times as many.
+  struct Losses {
+    double from = 3;
+    double to = 1;
+    double half_after = 100'000;
+    double spread = 0;
+  };
+  Losses losses = {};
 
+  // What is lost on a source after so many samples of it.
+  double loss(std::uint32_t source, double samples) const;
   // With the weights that they have after so many changes.
   std::vector<double> weights(std::uint64_t changes) const { return weights(changes, skew); }
   std::vector<double> weights(std::uint64_t changes, double by) const;

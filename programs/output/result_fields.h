@@ -26,10 +26,11 @@ BATCHFLOW_RESULT(ClusterSizes, nodes, gpus, cores, cache_bytes, nvme_bytes, stor
                  network_bytes_per_s, pcie_bytes_per_s)
 BATCHFLOW_RESULT(BufferResult, exemplars, classes, class_least, class_most, age)
 BATCHFLOW_RESULT(LiveResult, lag_mean_s, lag_p50_s, lag_p99_s, fill_age_s)
+BATCHFLOW_RESULT(MixtureResult, changes, weight_least, weight_most, loss_mean, loss_most)
 BATCHFLOW_RESULT(JobResult, name, user, dataset, state, refusal, ranks, epochs, batches, samples,
                  fillers, rehearsed, restarts, preemptions, lost_samples, repeated_samples,
                  arrived_s, started_s, ended_s, time_s, compute_s, stall_s, idle_s, down_s,
-                 first_batch_s, first_step_s, samples_per_s, au, buffer, live, bottleneck, waited)
+                 first_batch_s, first_step_s, samples_per_s, au, buffer, live, mixture, bottleneck, waited)
 BATCHFLOW_RESULT(Aggregate, samples_per_s, stall_fraction, au, hit_ratio, cached_bytes_most,
                  samples, samples_requested, samples_read, storage_bytes, storage_reads,
                  store_requests, requests_again, requests_price, store_written_bytes,

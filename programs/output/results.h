@@ -71,6 +71,15 @@ struct LiveResult {
   double fill_age_s = 0;  // of records that fill steps: how long ago they were made, mean
 };
 
+// Of a mixture whose weights go by losses, when its job ends.
+struct MixtureResult {
+  std::uint64_t changes = 0;  // of the weights
+  double weight_least = 0;    // of a source, as a part of the mixture
+  double weight_most = 0;
+  double loss_mean = 0;  // over its sources
+  double loss_most = 0;
+};
+
 struct JobResult {
   std::string name;
   std::string user;
@@ -102,6 +111,7 @@ struct JobResult {
   double au = 0;  // compute time / time, without the first step if there are more
   BufferResult buffer;
   LiveResult live;
+  MixtureResult mixture;
   std::string bottleneck;  // what bounds it: `gpu`, `ranks` (the slowest), or the greatest of:
   Waits waited;            // the parts of stall_s
 };

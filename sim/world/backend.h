@@ -45,6 +45,7 @@ class CompletionHandler {
   virtual void refused(const engine::Refuse& command) = 0;
   virtual void delivered(const Delivered& batch) = 0;
   virtual void epoch_ended(const engine::EpochEnded& command) = 0;
+  virtual void mixture_set(const engine::MixtureSet& command) = 0;
   // The node of a rank of the job, and how the job's items are prepared.
   virtual std::size_t node_of(JobId job, Rank rank) const = 0;
   virtual const Workload::Preparation& preparation(JobId job) const = 0;
@@ -111,7 +112,7 @@ class Backend {
   void on(const engine::SetTimer& command);
   void on(const engine::LetGo&) {}
   void on(const engine::Adopt&) {}
-  void on(const engine::MixtureSet&) {}
+  void on(const engine::MixtureSet& command) { handler_.mixture_set(command); }
   void on(const engine::ExemplarsSet&) {}
   void on(const engine::SourcePaced& command) { live_.go_on(command); }
 

@@ -12,6 +12,7 @@
 #include "programs/output/results.h"
 #include "sim/world/backend.h"
 #include "sim/world/live_sources.h"
+#include "sim/world/mixture_losses.h"
 #include "sim/world/sim_time.h"
 #include "sim/world/tasks.h"
 #include "sim/world/workload.h"
@@ -115,8 +116,9 @@ struct Job {
   std::vector<engine::Exemplar> exemplars;
   std::uint64_t shown = 0;
 
-  // job_training.h: what it has had of a source that grows.
+  // job_training.h: what it has had of a source that grows, and of the sources of its mixture.
   LiveRecords live;
+  MixtureLosses sources;
 
   bool is_validation() const { return model->validates_for >= 0; }
   bool has_rank_on(NodeId node) const {

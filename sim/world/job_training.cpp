@@ -183,8 +183,19 @@ void JobTraining::trained(std::uint32_t index, Rank number) {
   job.fillers_done += batch.fillers;
   job.rehearsed_done += batch.rehearsed;
   scores_.report(*job.model, batch);
+  if (!job.model->mixture.policy.empty() && job.steps_done >= job.repeats_until)
+    learn_from(job, batch);
   if (++job.ranks_done == job.ranks.size() && (job.is_exchanged || !has_exchange(job)))
     step_done(index);
+}
+
+// What fills a batch, and what is rehearsed, stands last.
+void JobTraining::learn_from(Job& job, const Delivered& batch) {
+  const std::uint64_t all = batch.samples + batch.fillers + batch.rehearsed;
+  const std::span<const SampleId> items = batch.drawn;
+  job.sources.trained_on(job.model->mixture,
+                         world_.workload.data(world_.workload.dataset(*job.model)),
+                         items.first(items.size() * batch.samples / all));
 }
 
 // The job asks for other weights of its sources whenever it has trained on so many samples more.
@@ -210,6 +221,9 @@ void JobTraining::step_done(std::uint32_t index) {
   const std::uint64_t step = job.step++;
   if (++job.steps_done == job.model->steps) return listener_.trained_all(index);
   if (job.model->mixture.change_every > 0) change_mixture(job);
+  if (!job.model->mixture.policy.empty())
+    world_.reports.fact(engine::LossesReported{
+        job.id, world_.reports.keep(job.sources.losses(job.model->mixture))});
   if (job.epoch_over) job.epoch_began_at = job.steps_done;
   const std::uint64_t every = job.model->checkpoint.every;
   if (every > 0 && job.steps_done % every == 0)

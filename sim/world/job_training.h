@@ -52,6 +52,7 @@ class JobTraining {
   void has_records(Job& job, const Delivered& batch);
   void trained(std::uint32_t index, Rank number);
   void begin_exchange(std::uint32_t index, Duration compute);
+  void learn_from(Job& job, const Delivered& batch);
   void change_mixture(const Job& job);
   void step_done(std::uint32_t index);
   void count_step(Job& job);

@@ -176,6 +176,11 @@ void Jobs::epoch_ended(const engine::EpochEnded& command) {
   if (epochs == job.model->epochs) leave(job, "done");
 }
 
+void Jobs::mixture_set(const engine::MixtureSet& command) {
+  Job& job = jobs_.of(command.job);
+  if (job.id == command.job) job.sources.set(command.parts);
+}
+
 void Jobs::leave(Job& job, const char* state) {
   if (job.state != Job::State::joining && job.state != Job::State::running &&
       job.state != Job::State::down && job.state != Job::State::restoring) {
@@ -242,6 +247,7 @@ std::vector<output::JobResult> Jobs::take_results() {
   for (const Job& job : jobs_) {
     job.finish_result(world_.kernel.now(), waits(world_.watch.waited(jobs_.index_of(job)),
                                                  static_cast<double>(job.nodes.size())));
+    job.result->mixture = job.sources.result(job.model->mixture);
     if (job.model->order != Order::live) continue;
     job.result->live = LiveSources::result(job.live);
     job.result->buffer = world_.live.window(*job.model, job.live, job.result->samples);

@@ -57,6 +57,7 @@ class Jobs final : public CompletionHandler,
   void refused(const engine::Refuse& command) override;
   void delivered(const Delivered& batch) override;
   void epoch_ended(const engine::EpochEnded& command) override;
+  void mixture_set(const engine::MixtureSet& command) override;
   std::size_t node_of(JobId job, Rank rank) const override;
   const Workload::Preparation& preparation(JobId job) const override;
 

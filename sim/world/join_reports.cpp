@@ -50,6 +50,7 @@ void JoinReports::joined(std::uint32_t index, const Job& job) {
     event.buffer_exemplars = world_.scenario.in_items(model, model.exemplars);
     event.buffer_policy = model.rehearsal_policy;
   }
+  event.weights_policy = model.mixture.policy;
   if (model.order == Order::live) {
     event.fills_after = model.live.fills_after;
     event.fills_from = model.live.fills_from;
@@ -87,7 +88,7 @@ order::Position JoinReports::mixture_position(const Job& job,
   }
   order::Mixing::Fields fields =
       order::Mixing::beginning(std::move(sources), order::Mixture::parts_of(mixture.weights(0)));
-  fields.may_change = mixture.change_every > 0;
+  fields.may_change = mixture.change_every > 0 || !mixture.policy.empty();
   for (const input::MixtureModel::Scheduled& one : mixture.schedule)
     fields.changes.push_back(
         {one.at / data.samples_per_item, order::Mixture::parts_of(mixture.weights(0, one.skew))});

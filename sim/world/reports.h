@@ -25,7 +25,7 @@ class Reports {
   }
   // It has done before what it was at.
   void gone(WorkerId worker) { gone_.push_back(worker); }
-  template <class Id>  // NodeId, SampleId, Score, Position or a part of a mixture
+  template <class Id>  // NodeId, SampleId, Score, Position, a part of a mixture or a loss
   std::span<const Id> keep(std::vector<Id> ids) {
     auto& lists = std::get<Lists<Id>>(lists_);
     lists.push_back(std::move(ids));
@@ -57,7 +57,7 @@ class Reports {
   std::vector<std::pair<RequestId, engine::Event>> completions_;
   std::vector<WorkerId> gone_;
   using AllLists = std::tuple<Lists<NodeId>, Lists<SampleId>, Lists<engine::Score>,
-                              Lists<order::Position>, Lists<std::uint64_t>>;
+                              Lists<order::Position>, Lists<std::uint64_t>, Lists<float>>;
   AllLists lists_;
   std::vector<engine::Event> taken_;
   AllLists taken_lists_;

@@ -2,6 +2,8 @@
 #include "programs/input/scenario.h"
 #include "programs/input/find_config.h"
 
+#include <fmt/format.h>
+
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -221,6 +223,10 @@ TEST_CASE("what cannot be right is refused with its place and what to write") {
       refusal(job("mixture: {sources: 2}, rehearsal: {samples: 1, exemplars: 1}")) ==
       "s.yaml:5: key 'jobs.0.rehearsal.samples': of a mixture, the engine fills the buffer; write "
       "the policy that does, as policy: reservoir");
+  for (const char* other : {"change_every: 100", "schedule: [{at: 5, skew: 0}]"})
+    CHECK(refusal(job(fmt::format("mixture: {{sources: 2, policy: ucb, {}}}", other))) ==
+          "s.yaml:5: key 'jobs.0.mixture.policy': its weights change already, by change_every or a "
+          "schedule; leave one of them out");
   CHECK(refusal(job("rehearsal: {samples: 4}")).find("key 'jobs.0.rehearsal.exemplars'") !=
         std::string::npos);
   CHECK(refusal(job("rehearsal: {samples: 4, exemplars: 1001}")) ==

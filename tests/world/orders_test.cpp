@@ -1,4 +1,6 @@
 // Node-local jobs and jobs that rehearse in a simulated world, checked by a witness.
+#include <cmath>
+
 #include "tests/world/witness.h"
 
 namespace batchflow::test::orders_test {
@@ -121,6 +123,55 @@ TEST_CASE("a buffer is filled the same over several nodes") {
     CHECK(spread.class_most == alone.class_most);
     CHECK(spread.age == doctest::Approx(alone.age).epsilon(0.02));
   }
+}
+
+TEST_CASE("weights by the losses of a simulated job, by policy") {
+  const auto run_of = [](const std::string& mixture, const std::string& more = "") {
+    const output::RunResult run = simulate_text(fmt::format(
+        "cluster: {{nodes: [{{name: n, count: 2, gpus: 1, cores: 2, memory: 1gb}}], store: {{}}}}\n"
+        "datasets: [{{name: data, samples: 1000, bytes: 1000}}]\n"
+        "pipelines: [{{name: train, steps: []}}]\n"
+        "jobs: [{{dataset: data, pipeline: train, batch: 10, ranks: 2, step: 10ms, epochs: 20,\n"
+        "        mixture: {{sources: 4, draws: 1000, {}}}}}]\n{}",
+        mixture, more));
+    CHECK(run.protocol_errors == 0);
+    CHECK(run.jobs[0].samples == 20 * 1000);
+    return run.jobs[0];
+  };
+  // No source is learned: all lose the same, so all keep a quarter.
+  const output::MixtureResult even =
+      run_of("policy: 'softmax:every=1000', losses: {from: 2, to: 2}").mixture;
+  CHECK(even.changes == 0);
+  CHECK(even.weight_least == 0.25);
+  CHECK(even.weight_most == 0.25);
+  CHECK(even.loss_mean == 2);
+  // Half of what is above 0 is gone after 5,000 samples of each source, which all have had.
+  const output::MixtureResult alike =
+      run_of("policy: 'softmax:every=1000', losses: {from: 2, to: 0, half_after: 5000}").mixture;
+  CHECK(alike.loss_mean == doctest::Approx(1).epsilon(0.001));
+  // The fourth source is 64 times as slow as the first; so it comes to weigh most.
+  const std::string slow = ", losses: {from: 4, to: 0, half_after: 1000, spread: 3}";
+  for (const char* policy : {"excess-loss", "softmax", "ucb"}) {
+    CAPTURE(policy);
+    const output::MixtureResult made =
+        run_of(fmt::format("policy: '{}:every=500:least=0.02'{}", policy, slow)).mixture;
+    CHECK(made.changes > 4);
+    CHECK(made.changes <= 40);
+    CHECK(made.weight_most > 0.35);  // a change more than the quarter that it had
+    CHECK(made.weight_least >= 0.02 - 1e-6);
+    // It loses 4 * 2^(-n / 64000) after n samples; of a quarter of 20,000 that is more.
+    CHECK(made.loss_most < 4 * std::exp2(-5000.0 / 64'000));
+  }
+  // A node is lost while epochs end, as they begin, and between.
+  for (const char* at : {"1s", "1.5s", "3s", "2.99s", "3.01s", "3.2s"}) {
+    CAPTURE(at);
+    const output::JobResult lost = run_of(
+        "policy: 'excess-loss:every=500'" + slow,
+        fmt::format("faults: [{{kind: node-lost, target: n-1, at: {}, lasts: 500ms}}]\n", at));
+    CHECK(lost.restarts == 1);
+    CHECK(lost.mixture.changes > 4);
+  }
+  CHECK(run_of("skew: 0").mixture.weight_most == 0);
 }
 
 TEST_CASE("simulated jobs of one mixture share its blocks, until the weights of one change") {
