@@ -379,12 +379,14 @@ TEST_CASE("configurations are found by name, and the nearest is named") {
   CHECK_THROWS_WITH_AS(
       input::find_config("four-job", "scenarios"),
       "no 'four-job' among the scenarios; write 'four-jobs', or another of eight-jobs, "
-      "four-jobs, four-seeds, jobs-per-node, recorded-scores, toy-jobs, or the path of a file",
+      "four-jobs, four-seeds, jobs-per-node, live-clicks, recorded-scores, thousand-sources, "
+      "toy-jobs, or the path of a file",
       ConfigError);
   CHECK_THROWS_WITH_AS(
       input::find_config("nothing-like-it", "scenarios"),
       "no 'nothing-like-it' among the scenarios; write one of eight-jobs, "
-      "four-jobs, four-seeds, jobs-per-node, recorded-scores, toy-jobs, or the path of a file",
+      "four-jobs, four-seeds, jobs-per-node, live-clicks, recorded-scores, thousand-sources, "
+      "toy-jobs, or the path of a file",
       ConfigError);
   CHECK(input::what_to_write("x", {}, "pipelines").find("install BatchFlow whole") !=
         std::string::npos);
