@@ -82,7 +82,8 @@ void Grants::begin_live(Job& job) {
   job.live = epoch.get();
   job.drawn = std::move(epoch);
   job.short_since = kNever;
-  begin_drawn(job, order::live_block_samples(job.batch_samples, stream.block_samples));
+  begin_drawn(job, order::kLiveBlocksMost,
+              order::live_block_samples(job.batch_samples, stream.block_samples));
   job.runs.back().acknowledged = at.consumed;
 }
 
@@ -90,14 +91,14 @@ void Grants::begin_asked(Job& job) {
   auto epoch = std::make_unique<order::AskedEpoch>(hash(job.id.value, ++s_.serials));
   job.asks = epoch.get();
   job.drawn = std::move(epoch);
-  begin_drawn(job, 1);
+  begin_drawn(job, order::AskedEpoch::kBlocks, 1);
 }
 
-// As many blocks as a job may have, of draws that become known as it goes on.
-void Grants::begin_drawn(Job& job, std::uint32_t block_samples) {
-  constexpr auto kLaneBlocks =
-      static_cast<std::uint32_t>(order::kLiveBlocksMost / order::kLanesMost);
-  const order::LaneSizes sizes{order::kLiveBlocksMost * block_samples, block_samples, kLaneBlocks};
+// An epoch of so many blocks, of draws that become known as the job goes on.
+void Grants::begin_drawn(Job& job, std::uint64_t blocks, std::uint32_t block_samples) {
+  const auto lane_blocks =
+      static_cast<std::uint32_t>(std::max<std::uint64_t>(256, blocks / order::kLanesMost));
+  const order::LaneSizes sizes{blocks * block_samples, block_samples, lane_blocks};
   order::Lanes& lanes = *s_.streams[job.stream].lanes;
   lanes.set_sizes(sizes);
   job.member = lanes.add_strict(job.index.value, job.drawn->generation(), 0);
@@ -247,6 +248,10 @@ bool Grants::open_next_run(Job& job) {
   if (job.mixed) {
     if (!has_committed_all(job)) return false;
     job.mixed->begin_next_epoch(*job.committed.fields().mixing);
+  }
+  if (job.asks) {
+    if (!has_committed_all(job)) return false;
+    job.asks->begin_next_epoch();
   }
   if (is_to_move(s_, job)) {
     if (has_committed_all(job)) s_.moving_jobs.push_back(job.index);
@@ -509,7 +514,7 @@ void Grants::forget_committed(Job& job) {
       job.mixed->forget(job.committed.consumed() / block * block);
     }
     if (job.live) job.live->forget(done * job.live->step_samples());
-    if (job.asks) job.asks->forget(done);
+    if (job.asks && &run == &job.runs.back()) job.asks->forget(done);
     if (!all || job.runs.size() == 1) return;
     for (Sequence* one : run.sequences())
       std::for_each(one->grants.begin(), one->grants.end(), drop);

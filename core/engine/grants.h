@@ -70,7 +70,7 @@ class Grants {
   bool may_open_next(const Job& job) const;
   void begin_live(Job& job);
   void begin_asked(Job& job);
-  void begin_drawn(Job& job, std::uint32_t block_samples);
+  void begin_drawn(Job& job, std::uint64_t blocks, std::uint32_t block_samples);
   bool decide(Job& job, std::uint64_t step);
   bool decide_next(Job& job, EpochRun& run);
   static bool end_live(order::LiveEpoch& live, EpochRun& run, std::uint64_t records);

@@ -102,6 +102,7 @@ struct Stream {
   std::uint64_t seed = 0;
   bool alone = false;          // it is for one job
   bool chosen = false;         // and a policy chooses the samples of each block for that job
+  bool by_key = false;         // and that job asks for samples by their keys
   std::uint8_t run_shift = 0;  // not 0: runs of 2^run_shift samples, the bundles, are shuffled
   std::uint64_t sharing_key = 0;
   std::uint32_t block_samples = 1;

@@ -195,6 +195,8 @@ void Preparation::corrupt(MakingIndex index, std::span<const SampleId> failed) {
     free_worker(making);
     return abort(index);
   }
+  if (!Suspects::has_doubts(making) && making.next == s_.blocks[making.block].samples)
+    return finish(index);
   parts_.wait(index);
 }
 

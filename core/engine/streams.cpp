@@ -58,6 +58,7 @@ StreamId Streams::stream_for(const JobJoined& event, const order::Position& posi
   const StreamId made = make_stream(event, position, key, block);
   s_.streams[made].alone = alone;
   s_.streams[made].chosen = chosen;
+  s_.streams[made].by_key = event.asked;
   return made;
 }
 

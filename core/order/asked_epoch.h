@@ -1,7 +1,8 @@
 // An epoch of samples that a program asks for by their keys (docs/order.md, "Asked").
 //
-// Index i is the i-th key that was asked for. An index has its draw from then on; what is committed
-// is forgotten. A block is one sample, and a step one block, so that no key waits for another.
+// Index i is the i-th key that was asked for in the epoch. An index has its draw from then on; what
+// is committed is forgotten. A block is one sample, and a step one block, so that no key waits for
+// another. An epoch has kBlocks keys: it only bounds what is known of one, and the next goes on.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,8 @@ namespace batchflow::order {
 
 class AskedEpoch final : public DrawnEpoch {
  public:
+  static constexpr std::uint64_t kBlocks = std::uint64_t{1} << 14;
+
   // `generation` tells its blocks from those of other jobs, and of other times.
   explicit AskedEpoch(std::uint64_t generation) : generation_(generation) {}
 
@@ -22,14 +25,18 @@ class AskedEpoch final : public DrawnEpoch {
   // The draws of a random step are of the index: each visit of a sample has others.
   void fill(std::uint64_t first, std::span<Draw> out) override;
 
-  // How many keys were asked for, from the beginning on.
+  // How many keys were asked for, from the epoch's beginning on. Those beyond kBlocks are of the
+  // next one.
   std::uint64_t asked() const { return forgotten_ + keys_.size(); }
   void ask(std::span<const SampleId> keys) { keys_.insert(keys_.end(), keys.begin(), keys.end()); }
   // What stands before this index is not asked for again.
   void forget(std::uint64_t before);
+  // REQUIRES: all of this epoch is forgotten
+  void begin_next_epoch();
 
  private:
   std::uint64_t generation_;
+  std::uint64_t before_ = 0;  // keys of the epochs before
   std::uint64_t forgotten_ = 0;
   std::deque<SampleId> keys_;  // asked for, and not forgotten
 };

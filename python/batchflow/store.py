@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import weakref
 from typing import Any, Iterator, NamedTuple, Optional, Sequence, Union
 
 from . import library as c
@@ -15,6 +16,18 @@ from .live import Live
 from .loader import DataLoader
 
 _AT_ONCE = 4096  # keys of one call of the library, which Ctrl-C does not end
+
+
+# Those of this process, for its children: the thread that held a store's lock is not in a child.
+_stores: "weakref.WeakSet[Store]" = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    for store in list(_stores):
+        store._one_at_a_time = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)
 
 
 class CorruptSampleError(c.ServiceError):
@@ -46,6 +59,7 @@ class Store:
         self._one_at_a_time = threading.Lock()  # the library's stores are for one thread
         self._store = ctypes.c_void_p()
         self._process = 0
+        _stores.add(self)
         self._open()
 
     def _open(self) -> ctypes.c_void_p:
@@ -129,9 +143,10 @@ class Store:
 
     def close(self) -> None:
         """Samples that the script has stay as they are."""
-        if self._store:
-            self._library.bf_store_close(self._store)
-        self._store, self._process = ctypes.c_void_p(), -1
+        with self._one_at_a_time:
+            if self._store:
+                self._library.bf_store_close(self._store)
+            self._store, self._process = ctypes.c_void_p(), -1
 
     def __enter__(self) -> "Store":
         return self

@@ -37,7 +37,9 @@ struct Field {
   friend bool operator==(const Field&, const Field&) = default;
 };
 
-enum Mark : std::uint8_t { kFiller = 1, kReplaced = 2, kRehearsed = 4 };
+// kCorrupt: the sample could not be prepared. Another replaces it, but for a job that asks for it by
+// its key.
+enum Mark : std::uint8_t { kFiller = 1, kReplaced = 2, kRehearsed = 4, kCorrupt = 8 };
 
 struct BatchSpec {
   static constexpr std::size_t kFieldsMost = 64;

@@ -607,6 +607,10 @@ Send Loader::sends_until(Clock::time_point deadline) {
 
 bf_status Loader::ask(std::span<const SampleId> keys) {
   if (!session_) return BF_OK;  // the next one is asked for all of them
+  // The batch before counts as consumed, or its credit would be asked for twice.
+  const auto now = Clock::now();
+  begin_call(now);
+  returned_at_ = now;
   return sends_until(Clock::now() + timeout_)("the service does not read what it is asked for",
                                               [&](Link& link) { return link.ask(keys); });
 }
@@ -801,13 +805,22 @@ bf_status Loader::name(bool of_class, std::uint64_t key, const char** text) {
 
 bf_status Loader::find(std::string_view name, std::uint64_t& key) {
   protocol::FindMessage question{std::string(name)};
+  const auto deadline = Clock::now() + timeout_;
   for (;;) {
     if (interrupted_.load() != 0) return interrupted_now();
-    const auto answer = session_ ? session_->ask_find(question, Clock::now() + timeout_)
-                                 : std::optional<protocol::FindMessage>();
-    if (!answer)
-      return fail(BF_NO_SERVICE,
-                  "the service is away, or did not answer; ask again when samples come again");
+    if (ended_ != BF_OK) return fail(ended_, ended_because_);
+    if (!session_) {
+      if (const bf_status status = reconnect(deadline); status != BF_OK) return status;
+    }
+    const auto answer = session_->ask_find(question, deadline);
+    if (!answer && Clock::now() >= deadline)
+      return fail(BF_TIMEOUT, fmt::format("no answer to where '{}' is within {:g} s; call again",
+                                          name, seconds(timeout_)));
+    if (!answer) {
+      session_->look_at_socket();  // it says why
+      lost(session_->lost_because());
+      continue;
+    }
     if (answer->key) {
       key = *answer->key;
       return BF_OK;

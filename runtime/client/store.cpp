@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "runtime/batch/batch_spec.h"
 #include "runtime/client/c_interface.h"
 #include "runtime/protocol/records.h"
 
@@ -47,7 +48,12 @@ bf_status Store::send(std::span<const std::uint64_t> keys, bf_value* values) {
     ids.emplace_back(keys[i]);
     asked_.push_back({ids.back(), number_++, values + i});
   }
-  return loader_->ask(ids);
+  const bf_status status = loader_->ask(ids);
+  if (status == BF_OK) return status;
+  // The service has heard of none of these.
+  asked_.resize(asked_.size() - keys.size());
+  number_ -= keys.size();
+  return status;
 }
 
 // Another service knows nothing of what the one before was asked for.
@@ -85,7 +91,7 @@ bf_status Store::take() {
   bf_value* const value = found->value;
   const std::uint64_t key = found->key.value;
   asked_.erase(found);
-  const bool is_corrupt = is_there && (batch.marks[0] & BF_MARK_REPLACED) != 0;
+  const bool is_corrupt = is_there && (batch.marks[0] & batch::kCorrupt) != 0;
   if (is_there && (value == nullptr || is_corrupt)) release(batch.handle);
   if (value == nullptr) return BF_OK;
   *value = {};

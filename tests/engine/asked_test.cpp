@@ -1,4 +1,5 @@
 // Jobs that ask for samples by their keys, beside jobs that read them in an order.
+#include "core/order/asked_epoch.h"
 #include "policies/registry.h"
 #include "tests/engine/small_world.h"
 
@@ -63,6 +64,32 @@ TEST_CASE("a job that asks keeps to its credits where memory is scarce and worke
     run_by_the_rules(world);
     CHECK(world.answered() == 210);
   }
+}
+
+// More than order::kCorruptLeast, and more than any share of them that a job may meet.
+TEST_CASE("a job that asks for corrupt samples is given them, each after two reads of its own") {
+  WorldPlan plan = plan_of(0, 200'000);
+  for (std::uint64_t sample = 0; sample < 100; sample += 3) plan.corrupt.insert(SampleId(sample));
+  SmallWorld world(plan, policies::policy_list());
+  run_by_the_rules(world);
+  CHECK(world.answered() == 210);
+  CHECK(world.refusals() == 0);
+  CHECK(world.engine().counters().corrupt_samples == 0);  // of jobs
+  CHECK(world.engine().counters().protocol_errors == 0);
+}
+
+TEST_CASE("a job that asks goes on when it has asked for as many as an epoch has") {
+  WorldPlan plan;
+  plan.jobs = 0;
+  plan.dram = 200'000;
+  plan.asked_at_once = 32;
+  for (std::uint64_t i = 0; i < 2 * order::AskedEpoch::kBlocks + 100; ++i)
+    plan.asked.emplace_back(i * 37 % plan.samples);
+  SmallWorld world(plan, policies::policy_list());
+  REQUIRE(world.run(400'000));
+  CHECK(world.answered() == plan.asked.size());
+  CHECK(world.deliveries() == plan.asked.size());
+  CHECK(world.engine().counters().protocol_errors == 0);
 }
 
 TEST_CASE("what a job may not ask for is counted and changes nothing") {

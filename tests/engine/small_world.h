@@ -36,6 +36,8 @@ struct WorldPlan {
   // Beside the jobs one asks for these keys, in this order, so many of them at a time.
   std::vector<SampleId> asked = {};
   std::uint32_t asked_at_once = 4;
+  // No worker can decode these. For worlds without jobs beside that one.
+  std::set<SampleId> corrupt = {};
   // One in so many preparations is very late, fails, or loses its worker; 0: none.
   std::uint32_t late_one_in = 0;
   std::uint32_t failed_one_in = 0;
@@ -207,20 +209,24 @@ class SmallWorld {
     event.ranks = ranks_.back();
     add(event);
   }
-  // The next so many keys.
-  void ask(std::size_t count) {
+  // The next so many keys; what is asked for later must not come before them.
+  void ask(std::size_t count, std::uint64_t delay) {
     const auto keys = std::span<const SampleId>(plan_.asked).subspan(sent_);
     const auto now = keys.first(std::min(count, keys.size()));
     sent_ += now.size();
-    if (!now.empty()) later(engine::SamplesWanted{asking(), 0, now, {}, {}});
+    if (!now.empty()) add(engine::SamplesWanted{asking(), 0, now, {}, {}}, delay);
   }
   void take_answer(const engine::Deliver& command, const Content& content) {
+    const SampleId key = plan_.asked.at(answered_);
     REQUIRE(command.samples.size() == 1);
     REQUIRE(command.slices.size() == 1);
-    CHECK(command.samples.front() == plan_.asked.at(answered_));
-    CHECK(content.samples.at(command.slices.front().from) == plan_.asked.at(answered_));
+    CHECK(command.samples.front() == key);
+    if (plan_.corrupt.count(key) > 0) {
+      CHECK(content.samples.empty());
+    } else {
+      CHECK(content.samples.at(command.slices.front().from) == key);
+    }
     ++answered_;
-    ask(1);
   }
 
   // ------------------------------------------------------------------ what has been ordered ----
@@ -234,7 +240,7 @@ class SmallWorld {
     for (Rank rank = 0; rank < ranks_[command.job.value].size(); ++rank) {
       later(engine::BatchWanted{command.job, rank, command.credits});
     }
-    if (!plan_.asked.empty() && command.job == asking()) ask(command.credits);
+    if (!plan_.asked.empty() && command.job == asking()) ask(command.credits, 0);
   }
   void carry_out(const engine::Refuse&) { ++refusals_; }
   void carry_out(const engine::Adopt&) { ++adoptions_; }
@@ -267,6 +273,13 @@ class SmallWorld {
     for (const engine::Ingredient& one : command.ingredients)
       if (one.form == Form::encoded) ++decoded_[one.sample.value];
     making_slot_[command.request.id.value] = slot;
+    if (std::any_of(samples.begin(), samples.end(),
+                    [&](SampleId one) { return plan_.corrupt.count(one) > 0; })) {
+      failed_samples_.push_back(samples);
+      making_.erase(command.request.id.value);
+      return later(engine::PreparationDone{command.request, engine::Outcome::corrupt,
+                                           failed_samples_.back()});
+    }
     if (one_in(plan_.lost_one_in)) return lose(command);
     const std::uint64_t late = one_in(plan_.late_one_in) ? 100 + random_.below(100) : 0;
     const bool fails = one_in(plan_.failed_one_in);
@@ -339,6 +352,7 @@ class SmallWorld {
     later(engine::DeliveryDone{command.request, {}});
     add(engine::BatchConsumed{command.job, command.rank, command.step, Duration(1'000'000)},
         trained - clock_);
+    if (is_answer) ask(1, trained - clock_);
     const std::uint64_t released = trained - clock_ + 1 + random_.below(5);
     add(engine::SlotReleased{command.job, command.rank, command.step}, released);
     add(engine::BatchWanted{command.job, command.rank, 1}, released + random_.below(2));
@@ -400,6 +414,7 @@ class SmallWorld {
   std::multimap<std::uint64_t, engine::Event> pending_;  // by the step in which they happen
   std::deque<std::vector<NodeId>> ranks_;
   std::deque<std::string> texts_;
+  std::deque<std::vector<SampleId>> failed_samples_;
   std::map<SlotKey, Content> content_;  // of slots of blocks
   std::map<SlotKey, Content> batches_;  // of slots of gathered batches
   std::map<std::uint64_t, Content> making_;

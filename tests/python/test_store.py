@@ -6,12 +6,13 @@ import re
 import signal
 import struct
 import subprocess
+import sys
 import threading
 import unittest
 from pathlib import Path
 
 import batchflow
-from support import CTL, HERE, Daemon, Served, needs, run_python, value_at
+from support import CTL, HERE, Daemon, Served, needs, run_python, value_at, wait_until
 
 
 class Gets(Served):
@@ -92,12 +93,92 @@ class Gets(Served):
             store[1]
 
     def test_a_service_that_is_killed_comes_back_to_its_stores(self):
-        with batchflow.Store("rows") as store:
-            self.assert_row(store[1], 1)
-            self.daemon.kill(signal.SIGKILL)
-            self.daemon.start()
-            for key, sample in zip(range(100), store.get_many(range(100))):
+        with batchflow.Store("rows") as store, batchflow.Store("rows") as other:
+            held = other.get_many(range(40))
+            for _ in range(3):
+                self.assert_row(store[1], 1)
+                self.daemon.kill(signal.SIGKILL)
+                self.daemon.start()
+                for key, sample in zip(range(200), store.get_many(range(200))):
+                    self.assert_row(sample, key)
+            for key, sample in zip(range(300), other.get_many(range(300))):
                 self.assert_row(sample, key)
+            for key, sample in enumerate(held):
+                self.assert_row(sample, key)
+        self.assertEqual(self.daemon.status()["protocol_errors"], 0)
+
+    def test_a_service_that_is_killed_while_it_is_asked_answers_each_key_once(self):
+        with batchflow.Store("rows") as store:
+            asked = []
+
+            def ask():
+                for n in range(120):
+                    keys = [(n * 97 + k) % self.ROWS for k in range(300)]
+                    for key, sample in zip(keys, store.get_many(keys)):
+                        self.assert_row(sample, key)
+                    asked.append(n)
+            asking = threading.Thread(target=ask)
+            asking.start()
+            for _ in range(3):
+                before = len(asked)
+                wait_until(lambda: len(asked) > before + 5 or not asking.is_alive())
+                self.daemon.kill(signal.SIGKILL)
+                self.daemon.start()
+            asking.join(120)
+            self.assertEqual(asked, list(range(120)))
+
+    def test_a_store_that_is_killed_leaves_nothing_behind(self):
+        before = self.daemon.status()
+        held = "import batchflow, os, time\n" \
+               "store = batchflow.Store('rows')\n" \
+               "held = store.get_many(range(60))\n" \
+               "os.write(1, b'held')\n" \
+               "time.sleep(600)\n"
+        for _ in range(3):
+            child = subprocess.Popen([sys.executable, "-c", held], stdout=subprocess.PIPE)
+            self.assertEqual(child.stdout.read(4), b"held")
+            self.assertEqual(len(self.daemon.status()["jobs"]), 1)
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+            child.stdout.close()
+        wait_until(lambda: self.daemon.status()["jobs"] == before["jobs"])
+        with batchflow.Store("rows") as store:
+            for key, sample in zip(range(200), store.get_many(range(200))):
+                self.assert_row(sample, key)
+
+    def test_more_keys_than_an_epoch_has_are_no_end(self):
+        with batchflow.Store("rows", copy=True) as store:
+            for n in range(5):
+                keys = [(n * 11 + k * 37) % self.ROWS for k in range(4000)]
+                for key, sample in zip(keys, store.get_many(keys)):
+                    self.assertEqual(sample[0].tolist()[0], value_at(key, 0))
+
+    def test_a_fork_beside_a_thread_that_gets_has_a_store_of_its_own(self):
+        store = batchflow.Store("rows")
+        over = threading.Event()
+
+        def ask():
+            while not over.is_set():
+                store.get_many(range(100))
+        asking = threading.Thread(target=ask)
+        asking.start()
+        try:
+            for key in range(8):
+                read, write = os.pipe()
+                child = os.fork()
+                if child == 0:
+                    try:
+                        os.write(write, struct.pack("q", int(store[key][0].tolist()[0])))
+                    finally:
+                        os._exit(0)
+                os.close(write)
+                self.assertEqual(struct.unpack("q", os.read(read, 8))[0], value_at(key, 0))
+                os.close(read)
+                os.waitpid(child, 0)
+        finally:
+            over.set()
+            asking.join()
+        store.close()
 
     def test_what_cannot_be_is_refused(self):
         with self.assertRaises(ValueError):
@@ -132,11 +213,20 @@ class Files(Served):
                 self.assertEqual(bytes(bytearray(sample[0].tolist())), b"not a picture %d" % n)
             with self.assertRaises(KeyError):
                 store.find("0/nothing.jpg")
+            self.daemon.kill(signal.SIGKILL)
+            self.daemon.start()
+            self.assertEqual(store.find("2/017.jpg"), store.find("2/017.jpg"))
+            self.assertEqual(bytes(bytearray(store["2/017.jpg"][0].tolist())), b"not a picture 17")
 
     def test_a_sample_that_cannot_be_prepared_is_said_and_none_stands_for_it(self):
         with batchflow.Store("files", pipeline="imagenet-val") as store:
+            for key in range(30):  # more than a job may meet
+                with self.assertRaises(batchflow.CorruptSampleError):
+                    store[key]
             with self.assertRaises(batchflow.CorruptSampleError):
-                store[4]
+                store.get_many([1, 2, 1])
+            with self.assertRaises(KeyError):
+                store[30]
 
 
 class Fed(Served):

@@ -191,7 +191,8 @@ bool BlockMaker::make(std::size_t first, std::size_t last, PreparationReport& re
       preparer_->end_sample();
       continue;
     }
-    // Another sample takes its place later; until then it has no rows.
+    // As a rule another sample takes its place later; until then it has no rows.
+    block_.set_key(sample.index, sample.input.sample, sample.wanted, batch::kCorrupt);
     if (ragged_ && task_.anew) make_no_rows(sample.index);
     if (made == prepare::Prepared::failed) {
       report.problems = {

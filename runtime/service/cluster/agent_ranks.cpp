@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/engine/engine_config.h"
 #include "fmt/format.h"
 #include "runtime/service/datasets/reading_rights.h"
 #include "runtime/service/jobs/refusals.h"
@@ -159,6 +160,12 @@ bool AgentRanks::take(std::span<const std::byte> bytes) {
   if (kind == protocol::ServiceRecordKind::batch && !take_batch(*rank, own)) {
     // It goes on from its last batch when it comes back.
     refuse(*rank->connection, kNotYet, "its batch is lost; it is made again");
+    return true;
+  }
+  // Credits bound all others. A program that reads its answers has fewer of these.
+  if (kind == protocol::ServiceRecordKind::absent &&
+      rank->unwritten.size() >= 2 * engine::kCreditsMost) {
+    rank->connection->end();
     return true;
   }
   rank->unwritten.push_back(std::move(own));
