@@ -133,7 +133,7 @@ void Membership::joined(const JobJoined& event) {
   job.batch_samples = event.batch_samples;
   job.drop_last = event.drop_last;
   // The end of a source is the end of the only epoch.
-  job.epochs = event.order == Order::live ? 1 : event.epochs;
+  job.epochs = event.asked ? 0 : event.order == Order::live ? 1 : event.epochs;
   job.steps = event.steps;
   job.member = order::MemberId::none();
   job.committed = position;
