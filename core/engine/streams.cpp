@@ -14,6 +14,12 @@ namespace batchflow::engine {
 
 namespace {
 
+// Of a job that asks, a block is one sample. A backend gives each whole pages, and has its keys
+// beside the sample's bytes.
+constexpr Bytes kAskedBlockBytes = 4096;
+// More than a rank may hold.
+constexpr std::uint64_t kAskedBlocksMost = 2 * kCreditsMost;
+
 Order family_of(Order order) {
   return order == Order::strict ? Order::relaxed : order;
 }
@@ -58,7 +64,6 @@ StreamId Streams::stream_for(const JobJoined& event, const order::Position& posi
   const StreamId made = make_stream(event, position, key, block);
   s_.streams[made].alone = alone;
   s_.streams[made].chosen = chosen;
-  s_.streams[made].by_key = event.asked;
   return made;
 }
 
@@ -102,6 +107,10 @@ StreamId Streams::make_stream(const JobJoined& event, const order::Position& pos
   stream.sample_bytes = sample_bytes(event);
   stream.block_samples = block_samples;
   stream.block_bytes = saturating_product(stream.sample_bytes, stream.block_samples);
+  stream.by_key = event.asked;
+  if (stream.by_key)
+    stream.block_bytes =
+        saturating_sum(stream.block_bytes, 2 * kAskedBlockBytes - 1) & ~(kAskedBlockBytes - 1);
   order::Lanes::Options options;
   options.dataset_version = dataset.catalogue->version();
   options.seed = seed;
@@ -192,9 +201,10 @@ bool Streams::add_node(Stream& stream, NodeId node) {
   part.node = node;
   const std::uint64_t all =
       (dataset.catalogue->samples() + stream.block_samples - 1) / stream.block_samples;
-  // A job that asks may ask for a sample again and again.
-  const std::uint64_t blocks =
-      stream.family == Order::live ? std::max(all, order::kLiveBlocksMost) : all;
+  // What a job has asked for and been given is good for nothing: it asks again, for another draw.
+  const std::uint64_t blocks = stream.by_key                  ? kAskedBlocksMost
+                               : stream.family == Order::live ? std::max(all, order::kLiveBlocksMost)
+                                                              : all;
   part.share = s_.memory.add_share({dram_of(node), ShareUse::blocks, dataset.id,
                                     stream.pipeline->hash, stream.block_bytes, 0, blocks});
   s_.memory[part.share].stream = stream.id;

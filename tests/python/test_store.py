@@ -146,9 +146,9 @@ class Gets(Served):
             for key, sample in zip(range(200), store.get_many(range(200))):
                 self.assert_row(sample, key)
 
-    def test_more_keys_than_an_epoch_has_are_no_end(self):
+    def test_more_keys_than_an_epoch_and_the_memory_have_are_no_end(self):
         with batchflow.Store("rows", copy=True) as store:
-            for n in range(5):
+            for n in range(20):
                 keys = [(n * 11 + k * 37) % self.ROWS for k in range(4000)]
                 for key, sample in zip(keys, store.get_many(keys)):
                     self.assertEqual(sample[0].tolist()[0], value_at(key, 0))
@@ -229,12 +229,73 @@ class Files(Served):
                 store[30]
 
 
+@needs("PIL")
+class Pictures(Served):
+    COUNT = 43
+
+    def setUp(self):
+        super().setUp()
+        from pictures import write_pictures
+        write_pictures(self.folder / "pictures", self.COUNT)
+        steps = "{step: decode}, {step: resize, size: [12, 12]}, {step: horizontal_flip}"
+        (self.folder / "flipped.yaml").write_text(
+            f"{{kind: pipeline, name: flipped, steps: [{steps}]}}")
+        (self.folder / "sizes.yaml").write_text(
+            "{kind: pipeline, name: sizes, steps: [{step: decode}, "
+            "{step: random_resized_crop, size: 12}]}")
+        config = self.folder / "node.yaml"
+        config.write_text(f"{{kind: node, pipelines: [{self.folder / 'flipped.yaml'}, "
+                          f"{self.folder / 'sizes.yaml'}]}}")
+        self.daemon.kill()
+        self.daemon = Daemon(self.folder, "--config", str(config), "--dataset",
+                             f"pictures={self.folder / 'pictures'}")
+        self.addCleanup(self.daemon.kill)
+
+    def train(self):
+        had = []
+        for batch in batchflow.DataLoader("pictures", 8, pipeline="flipped", shuffle=True, epochs=1):
+            had += self.own_keys(batch)
+        self.assert_whole(had, self.COUNT)
+
+    def look(self, form):
+        with batchflow.Store("pictures", form=form, pipeline="flipped") as store:
+            for key, sample in enumerate(store.get_many(range(self.COUNT))):
+                self.assertEqual(self.number_of(sample), self.number_by_key(key))
+
+    @staticmethod
+    def number_of(sample):
+        red, green, blue = (int(one) for one in sample[0].reshape(-1)[:3])
+        assert blue == 77
+        return red + 256 * green
+
+    def number_by_key(self, key):
+        files = sorted(str(one) for one in (self.folder / "pictures").glob("*/*.png"))
+        return int(Path(files[key]).stem)
+
+    def test_a_job_and_stores_read_and_decode_each_picture_once_between_them(self):
+        for part in (lambda: self.look("decoded"), self.train, lambda: self.look("prepared"),
+                     lambda: self.look("decoded")):
+            before = self.daemon.status()["decoded_hits"]
+            part()
+            status = self.daemon.status()
+            self.assertEqual(status["read_samples"], self.COUNT)
+            if before > 0:
+                self.assertEqual(status["decoded_hits"] - before, self.COUNT)
+
+    def test_pictures_of_many_sizes_have_no_decoded_form_of_their_own(self):
+        with self.assertRaisesRegex(batchflow.RefusedError, "different sizes"):
+            batchflow.Store("pictures", form="decoded", pipeline="sizes")
+        with batchflow.Store("pictures", pipeline="sizes") as store:
+            self.assertEqual(len(store.get_many(range(self.COUNT))), self.COUNT)
+
+
 class Fed(Served):
+    KEEP = "1mib"
     def setUp(self):
         super().setUp()
         self.feed = self.folder / "clicks"
-        subprocess.run([CTL, "feed", "create", str(self.feed), "--schema", "f32[2]"], check=True,
-                       stdout=subprocess.DEVNULL)
+        subprocess.run([CTL, "feed", "create", str(self.feed), "--schema", "f32[2]", "--keep",
+                        self.KEEP], check=True, stdout=subprocess.DEVNULL)
         self.daemon.kill()
         self.daemon = Daemon(self.folder, "--dataset", f"rows={self.data}", "--dataset",
                              f"clicks={self.feed}")
@@ -254,6 +315,42 @@ class Fed(Served):
                 self.assertEqual(store[n][0].tolist(), [n, n])
             with self.assertRaises(KeyError):
                 store[20]
+
+    def test_records_that_go_while_they_are_asked_for_end_no_store(self):
+        over = threading.Event()
+        outcomes = {"given": 0, "gone": 0}
+        wrong = []
+
+        def ask():
+            with batchflow.Store("clicks", pipeline="bytes") as store:
+                while not over.is_set():
+                    first = self.daemon.status()["datasets"][1]["feed"]["first"]
+                    for key in range(first, first + 64):
+                        try:
+                            if store[key][0].tolist() != [key, key]:
+                                wrong.append(key)
+                            outcomes["given"] += 1
+                        except (KeyError, batchflow.CorruptSampleError):
+                            outcomes["gone"] += 1
+        def train():  # a log without jobs keeps all that it has
+            for batch in batchflow.DataLoader(batchflow.Live("clicks", fill=None), batch_size=64):
+                batch.sample_keys.tolist()
+        threads = [threading.Thread(target=ask), threading.Thread(target=train)]
+        for thread in threads:
+            thread.start()
+        with batchflow.Feed(self.feed, "one", "f32[2]") as feed:
+            try:
+                for n in range(60_000):
+                    feed.put(struct.pack("<2f", n, n))
+            finally:
+                over.set()
+                feed.end()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+        self.assertGreater(outcomes["given"], 0)
+        self.assertGreater(self.daemon.status()["datasets"][1]["feed"]["first"], 0)
+        self.assertEqual(self.daemon.status()["protocol_errors"], 0)
 
     def test_a_subscriber_has_each_record_from_its_position_on_also_after_a_kill(self):
         self.put(range(50))
