@@ -52,6 +52,11 @@ void Grants::choose_numbers(const Job& job, Stream& stream) {
 void Grants::begin_in_sequence(Job& job) {
   order::Lanes& lanes = *s_.streams[job.stream].lanes;
   const order::Position& position = job.committed;
+  // It may go on where an epoch begins that it had not opened when it went back.
+  if (job.mixed && job.mixed_epoch != position.epoch() && position.consumed() == 0) {
+    job.mixed->begin_next_epoch(*position.fields().mixing);
+    job.mixed_epoch = position.epoch();
+  }
   const std::uint64_t generation = job.drawn ? job.drawn->generation() : position.epoch();
   // A weighted epoch of which no step was handed out is not drawn yet. It is drawn when the one
   // before it is over.
@@ -248,6 +253,7 @@ bool Grants::open_next_run(Job& job) {
   if (job.mixed) {
     if (!has_committed_all(job)) return false;
     job.mixed->begin_next_epoch(*job.committed.fields().mixing);
+    job.mixed_epoch = run.epoch + 1;
   }
   if (job.asks) {
     if (!has_committed_all(job)) return false;
@@ -310,6 +316,7 @@ void Grants::draw_mixture(Job& job) {
   auto epoch = std::make_unique<order::MixedEpoch>(
       *at.mixing, order::KeyRoot{at.dataset_version, at.seed}, at.consumed, at.draws);
   job.mixed = epoch.get();
+  job.mixed_epoch = at.epoch;
   job.drawn = std::move(epoch);
 }
 

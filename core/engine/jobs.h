@@ -329,6 +329,7 @@ struct Job {
   std::vector<Grant> resumed;                // rests of partly used blocks, taken first
   std::unique_ptr<order::DrawnEpoch> drawn;  // drawn orders: the running epoch
   order::MixedEpoch* mixed = nullptr;        // mixed orders: the same
+  std::uint32_t mixed_epoch = 0;             // and of which epoch these draws are
   order::LiveEpoch* live = nullptr;          // live orders: the same
   order::AskedEpoch* asks = nullptr;         // a job that asks: the same
   Instant short_since = kNever;  // live: since when its ranks wait for records that have not come

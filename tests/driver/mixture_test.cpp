@@ -56,6 +56,32 @@ TEST_CASE("what an epoch of a mixture leaves out comes first in its next") {
   CHECK(run(scenario_of({job})).counted_steps == 5 * 7);
 }
 
+// Its next epoch is not opened while the buffer waits for the last steps of this one.
+TEST_CASE("a mixture that rehearses may be resized where an epoch ends") {
+  for (std::uint64_t after = 1; after <= 18; ++after) {
+    JobPlan job = mixed({5, 2, 1}, 3);
+    job.batch_samples = 3;
+    job.draws = 19;
+    job.drop_last = true;
+    job.credits = 1;
+    job.rehearsed = 1;
+    job.buffer_policy = "reservoir";
+    job.buffer_exemplars = 20;
+    Scenario scenario = scenario_of({job});
+    Fault fault{};
+    fault.after_steps = after;
+    fault.kind = after % 2 == 0 ? Fault::Kind::rank_lost : Fault::Kind::job_resized;
+    fault.batch_samples = 3;
+    fault.ranks = {NodeId(1)};
+    fault.later = us(1);
+    scenario.faults = {fault};
+    CAPTURE(after);
+    const Outcomes out = Driver(scenario, policies::policy_list()).run();
+    CHECK(out.jobs_done == 1);
+    CHECK(out.engine.protocol_errors == 0);
+  }
+}
+
 TEST_CASE("jobs of one mixture share its blocks, those of others what is decoded") {
   const JobPlan job = mixed({3, 1, 2});
   const auto prepared = [](const std::vector<JobPlan>& jobs) {
