@@ -116,6 +116,8 @@ void Machine::clear() {
   deliveries_.clear();
   listed_.clear();
   borrowed_.clear();
+  // Weights that were asked for of the engine before count no more where no job was told of them.
+  weighted_.clear();
 }
 
 // ------------------------------------------------------------------------------------- items ----

@@ -34,8 +34,16 @@ RoomCheck::Asked Driver::asked_of(const Client& client) const {
   }
   if (plan.order == Order::live) block = order::live_block_samples(client.batch_samples, block);
   const bool weighted = plan.order == Order::weighted;
+  const auto& mixing = client.position.fields().mixing;
   const bool alone = !config_.share_streams || plan.order == Order::listed ||
-                     plan.order == Order::live || is_chosen(plan);
+                     plan.order == Order::live || is_chosen(plan) ||
+                     (mixing && mixing->may_change());
+  std::uint64_t drawn_alike = weighted ? plan.draws : 0;
+  if (mixing) {
+    drawn_alike = client.position.fields().draws;
+    for (const SampleRange& source : mixing->sources())
+      drawn_alike = hash(drawn_alike, source.first.value, source.samples);
+  }
   RoomCheck::Asked asked;
   asked.job = client.id;
   asked.prepares = plan.order != Order::listed;
@@ -50,7 +58,7 @@ RoomCheck::Asked Driver::asked_of(const Client& client) const {
       plan.pipeline.value,
       client.position.fields().seed,
       static_cast<std::uint64_t>(plan.order == Order::strict ? Order::relaxed : plan.order),
-      weighted ? plan.draws : 0,
+      drawn_alike,
       weighted && plan.multinomial ? 1u : 0u,
       block,
       alone ? client.id.value + 1 : 0};

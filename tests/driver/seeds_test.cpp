@@ -96,11 +96,15 @@ TEST_CASE("random scenarios") {
 
 // Seeds beyond those above.
 TEST_CASE("random scenarios that once failed") {
-  run_seeds(5816, 1);
+  for (const std::uint64_t seed : {1419, 1939, 3573, 4859, 5816}) run_seeds(seed, 1);
 }
 
 TEST_CASE("wide random scenarios") {
   for_problems("test_driver", "wide random scenarios", 1, 20, problem_with_wide);
+}
+
+TEST_CASE("a wide random scenario that once failed") {
+  for_problems("test_driver", "wide random scenarios", 1130, 1, problem_with_wide);
 }
 
 TEST_CASE("random scenarios in which workers go") {
