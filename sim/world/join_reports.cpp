@@ -53,7 +53,7 @@ void JoinReports::joined(std::uint32_t index, const Job& job) {
   event.weights_policy = model.mixture.policy;
   if (model.order == Order::live) {
     event.fills_after = model.live.fills_after;
-    event.fills_from = model.live.fills_from;
+    event.fills_from = world_.live.fills_from(model);
     event.fills_cut = model.live.fills_cut;
     event.epochs = 1;
   }
@@ -61,7 +61,7 @@ void JoinReports::joined(std::uint32_t index, const Job& job) {
   if (job.checkpoint.position) event.position = &*job.checkpoint.position;
   if (model.mixture.sources > 0 && !event.position)
     event.position = &world_.reports.keep(std::vector{mixture_position(job, event)}).front();
-  if (model.live.from_newest && model.order == Order::live)
+  if (model.live.from_newest && model.order == Order::live && !event.position)
     event.position = &world_.reports.keep(std::vector{newest_position(event)}).front();
   world_.reports.fact(event);
   exemplars(index, job);

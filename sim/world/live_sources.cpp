@@ -19,6 +19,8 @@ constexpr Bytes kFileHead = 32;
 constexpr Bytes kState = 65;
 constexpr Bytes kBesideRecord = 45;
 constexpr Bytes kFiles = 8;  // of a full log
+// As the service plans a window: with room to spare beside a record.
+constexpr Bytes kBesideRecordMost = 64;
 
 std::uint64_t nanoseconds(Duration time) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(0, time.count()));
@@ -159,6 +161,11 @@ void LiveSource::go_on(const engine::SourcePaced& command) {
   for (const std::uint32_t key : std::exchange(waiting_, {})) send(key);
 }
 
+std::uint64_t LiveSource::window_most() const {
+  return std::max<std::uint64_t>(
+      1, live_.keep / 4 / (data_.catalogue->largest_bytes() + kBesideRecordMost));
+}
+
 // -------------------------------------------------------------------------------- results ----
 
 std::uint32_t LiveSource::class_of_key(std::uint32_t key) const {
@@ -222,13 +229,17 @@ void LiveSources::trained_on(DatasetId dataset, std::span<const SampleId> record
   for (const SampleId fill : fills) of_job.fill_ages.add(age(fill));
 }
 
+std::uint64_t LiveSources::fills_from(const input::JobModel& job) const {
+  return std::min(job.live.fills_from, find(job)->window_most());
+}
+
 output::BufferResult LiveSources::window(const input::JobModel& job, const LiveRecords& had,
                                          std::uint64_t records) const {
   const LiveSource* const source = find(job);
   if (source == nullptr || !had.first || job.live.fills_from == 0) return {};
   const std::uint64_t end = *had.first + records;
   BufferContents contents(records);
-  for (std::uint64_t i = end - std::min(records, job.live.fills_from); i < end; ++i)
+  for (std::uint64_t i = end - std::min(records, fills_from(job)); i < end; ++i)
     contents.add(source->class_of(SampleId(i)), i - *had.first);
   return contents.result();
 }

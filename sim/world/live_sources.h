@@ -45,6 +45,8 @@ class LiveSource {
   void go_on(const engine::SourcePaced& command);
 
   std::uint64_t end() const { return durable_; }
+  // From how many of its last records a job may fill steps: those that take a quarter of the log.
+  std::uint64_t window_most() const;
   Instant made_at(SampleId record) const { return made_at_[keys_[record.value]]; }
   std::uint32_t class_of(SampleId record) const { return class_of_key(keys_[record.value]); }
 
@@ -118,7 +120,9 @@ class LiveSources {
   // A rank trains on these records, and on those that fill its batch.
   void trained_on(DatasetId dataset, std::span<const SampleId> records,
                   std::span<const SampleId> fills, LiveRecords& of_job) const;
-  // What a job may fill steps from, that has had so many records.
+  // From how many of its last records a job fills steps.
+  std::uint64_t fills_from(const input::JobModel& job) const;
+  // These records, when it has had so many.
   output::BufferResult window(const input::JobModel& job, const LiveRecords& had,
                               std::uint64_t records) const;
   static output::LiveResult result(const LiveRecords& had);

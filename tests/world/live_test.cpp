@@ -274,6 +274,16 @@ TEST_CASE(
   CHECK(job.live.fill_age_s == doctest::Approx(1.0).epsilon(0.06));
 }
 
+// 4 MB / 4 / (1000 + 64) records.
+TEST_CASE("a job fills steps from no more records than take a quarter of the log") {
+  const Seen seen =
+      simulate_live(yaml("per_s: 1000, ends_after: 10s, keep: 4mb, can_wait: false",
+                         {"batch: 16, step: 4ms, live: {wait: 4ms, window: 100000}"}));
+  CHECK(seen.run.jobs[0].buffer.exemplars == 939);
+  CHECK(seen.run.sources[0].thinned == 0);
+  CHECK(seen.run.sources[0].kept_bytes_most < 3'000'000);
+}
+
 TEST_CASE("the same seed gives the same commands, and another seed others") {
   const auto digest = [](const char* seed) {
     return simulate_live(
@@ -300,6 +310,23 @@ TEST_CASE("a job of a live source goes on after the loss of its node, and has ev
   CHECK(run.jobs[0].restarts == 1);
   CHECK(run.jobs[0].state == "done");
   CHECK(run.jobs[0].samples == 4000);
+}
+
+// It comes when 1,000 records are there, and goes on behind its last step, not at the newest.
+TEST_CASE("a job that began with the newest record goes on where it was after a loss") {
+  const output::RunResult run =
+      simulate_live(
+          "cluster: {nodes: [{name: n, count: 2, cores: 2, gpus: 1, memory: 1gb}], store: {}}\n"
+          "datasets: [{name: clicks, samples: 4000, bytes: 1000, "
+          "live: {arrivals: even, per_s: 1000, sync: 0s}}]\n"
+          "pipelines: [{name: train, steps: []}]\n"
+          "jobs: [{dataset: clicks, pipeline: train, ranks: 2, batch: 8, step: 5ms, "
+          "arrives: 1000500us, live: {begin: newest}}]\n"
+          "faults: [{kind: node-lost, target: n-1, at: 2s, lasts: 500ms}]\n")
+          .run;
+  CHECK(run.jobs[0].restarts == 1);
+  CHECK(run.jobs[0].state == "done");
+  CHECK(run.jobs[0].samples == 3000);
 }
 
 }  // namespace batchflow::test::live_world_test
