@@ -128,7 +128,7 @@ jobs:
     runs: false         # relaxed: shuffles bundles of the dataset, and samples near one another
     # mixture: {sources: 10, skew: 1, draws: 0, change_every: 0}   # instead of order: parts of the
     #   dataset, the i-th of which weighs 1 / i^skew; so many draws an epoch (0: as many as there
-    #   are samples); after so many samples each part gets the weight of the next (0: never);
+    #   are samples); after so many draws each part gets the weight of the next (0: never);
     #   schedule: [{at: 5000, skew: 0}] gives them other weights from a sample of the job on;
     #   policy: excess-loss goes by losses: {from: 3, to: 1, half_after: 100000, spread: 0}, of
     #   which half is gone after so many samples of the first part, of the i-th i^spread times that

@@ -82,6 +82,7 @@ struct Job {
   std::uint64_t samples_done = 0;    // of the current step, by these ranks
   std::uint64_t fillers_done = 0;
   std::uint64_t rehearsed_done = 0;
+  std::uint64_t drawn = 0;  // from its mixture, in all steps that were done
   std::uint32_t holds = 0;  // what others have it wait for before the next step
 
   // job_losses.h: what becomes of it when nodes or GPUs are taken.

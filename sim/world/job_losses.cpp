@@ -94,6 +94,9 @@ void JobLosses::go_back(std::uint32_t index) {
   job.earlier_steps += job.step;
   job.repeats_until = std::max(job.repeats_until, job.steps_done);
   job.steps_done = job.epoch_began_at = job.checkpoint.steps;
+  const auto& position = job.checkpoint.position;
+  const bool is_mixed = position && position->fields().mixing;
+  job.drawn = is_mixed ? job.preparation->stored(position->fields().mixing->drawn()) : 0;
   job.kept = 0;
   joins_.joined(index, job);
 }

@@ -198,12 +198,13 @@ void JobTraining::learn_from(Job& job, const Delivered& batch) {
                          items.first(items.size() * batch.samples / all));
 }
 
-// The job asks for other weights of its sources whenever it has trained on so many samples more.
-void JobTraining::change_mixture(const Job& job) {
+// The job asks for other weights of its sources whenever it has drawn so many samples more.
+void JobTraining::change_mixture(Job& job, std::uint64_t drawn) {
   const input::MixtureModel& mixture = job.model->mixture;
-  const std::uint64_t step = std::uint64_t{job.model->batch} * job.ranks.size();
-  const std::uint64_t changes = job.steps_done * step / mixture.change_every;
-  if (changes == (job.steps_done - 1) * step / mixture.change_every) return;
+  const std::uint64_t changes = (job.drawn + drawn) / mixture.change_every;
+  const bool is_due = changes != job.drawn / mixture.change_every;
+  job.drawn += drawn;
+  if (!is_due) return;
   world_.reports.fact(engine::MixtureChanged{
       job.id, 0, world_.reports.keep(order::Mixture::parts_of(mixture.weights(changes)))});
 }
@@ -214,13 +215,14 @@ void JobTraining::step_done(std::uint32_t index) {
   Job& job = jobs_[index];
   const bool is_new = job.steps_done >= job.repeats_until;
   count_step(job);
+  const std::uint64_t samples = job.samples_done;
   job.kept = 0;
   job.samples_done = job.fillers_done = job.rehearsed_done = 0;
   job.ranks_done = job.ranks_computing = 0;
   job.is_exchanged = false;
   const std::uint64_t step = job.step++;
   if (++job.steps_done == job.model->steps) return listener_.trained_all(index);
-  if (job.model->mixture.change_every > 0) change_mixture(job);
+  if (job.model->mixture.change_every > 0) change_mixture(job, samples);
   if (!job.model->mixture.policy.empty())
     world_.reports.fact(engine::LossesReported{
         job.id, world_.reports.keep(job.sources.losses(job.model->mixture))});

@@ -53,7 +53,7 @@ class JobTraining {
   void trained(std::uint32_t index, Rank number);
   void begin_exchange(std::uint32_t index, Duration compute);
   void learn_from(Job& job, const Delivered& batch);
-  void change_mixture(const Job& job);
+  void change_mixture(Job& job, std::uint64_t drawn);
   void step_done(std::uint32_t index);
   void count_step(Job& job);
   std::uint64_t batches_of(const Job& job) const;

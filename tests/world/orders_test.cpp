@@ -1,6 +1,8 @@
 // Node-local jobs and jobs that rehearse in a simulated world, checked by a witness.
 #include <cmath>
 
+#include "policies/registry.h"
+#include "sim/world/world.h"
 #include "tests/world/witness.h"
 
 namespace batchflow::test::orders_test {
@@ -82,15 +84,19 @@ namespace {
 
 // Five classes, one after the other: each is nearly all of the mixture for 400 samples, which is
 // two passes of it.
-output::BufferResult filled_by(const std::string& policy, int nodes = 1) {
-  const output::RunResult run = simulate_text(fmt::format(
+std::string classes_in_turn(const std::string& policy, int nodes) {
+  return fmt::format(
       "cluster: {{nodes: [{{name: n, count: {0}, gpus: 1, cores: 2, memory: 1gb}}], store: {{}}}}\n"
       "datasets: [{{name: data, samples: 1000, bytes: 1000}}]\n"
       "pipelines: [{{name: train, steps: []}}]\n"
       "jobs: [{{dataset: data, pipeline: train, batch: {1}, ranks: {0}, step: 10ms, epochs: 10,\n"
-      "        mixture: {{sources: 5, skew: 16, draws: 200, change_every: 500}},\n"
+      "        mixture: {{sources: 5, skew: 16, draws: 200, change_every: 400}},\n"
       "        rehearsal: {{samples: {2}, exemplars: 50, policy: {3}}}}}]\n",
-      nodes, 20 / nodes, 4 / nodes, policy));
+      nodes, 20 / nodes, 4 / nodes, policy);
+}
+
+output::BufferResult filled_by(const std::string& policy, int nodes = 1) {
+  const output::RunResult run = simulate_text(classes_in_turn(policy, nodes));
   CHECK(run.jobs[0].state == "done");
   CHECK(run.jobs[0].rehearsed > 0);
   return run.jobs[0].buffer;
@@ -112,6 +118,23 @@ TEST_CASE("what is in a buffer in the end, and how old it is, by policy") {
   CHECK(newest.classes <= 2);
   CHECK(newest.age < 0.3);
   CHECK(filled_by("random-replacement").age < reservoir.age);
+}
+
+// 10 epochs of 200 draws, and another class each 400.
+TEST_CASE("weights of a simulated mixture change by what it drew, not by what it rehearsed") {
+  const input::Scenario scenario = scenario_of(classes_in_turn("reservoir", 1));
+  const std::string changes = in_child([&] {
+    world::World world(scenario, policies::policy_list(), {});
+    std::size_t count = 0;
+    world.decide_by([&](Instant now, std::span<const engine::Event> events) {
+      for (const engine::Event& event : events)
+        count += std::holds_alternative<engine::MixtureChanged>(event) ? 1 : 0;
+      return world.engine().step(now, events);
+    });
+    world.run();
+    return std::to_string(count);
+  });
+  CHECK(changes == "5");
 }
 
 TEST_CASE("a buffer is filled the same over several nodes") {
