@@ -91,7 +91,8 @@ std::string price_text(double price) {
 std::string time_text(double seconds) {
   if (seconds < 60) return fmt::format("{:.3g} s", seconds);
   if (seconds < 3600) {
-    return fmt::format("{} min {:.0f} s", static_cast<int>(seconds / 60), std::fmod(seconds, 60));
+    const long whole = std::lround(seconds);
+    return fmt::format("{} min {} s", whole / 60, whole % 60);
   }
   if (seconds < 48 * 3600.0) return fmt::format("{:.2f} h", seconds / 3600);
   return fmt::format("{:.2f} d", seconds / 86400);
