@@ -17,6 +17,7 @@ from pathlib import Path
 import batchflow
 from support import CTL, HERE, Daemon, Folder, run_python
 
+SIM = os.environ.get("BATCHFLOW_SIM", str(Path(CTL).parent / "batchflow-sim"))
 WIDTH = 16  # int64
 
 
@@ -383,6 +384,15 @@ class Documented(Folder):
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         self.assertEqual([json.loads(line) for line in done.stdout.splitlines()],
                          [list(range(n, n + 10)) for n in range(0, 100, 10)])
+
+    def test_the_simulated_example_prints_what_the_guide_says(self):
+        section = self.PAGE.read_text().split("## Simulated\n")[1].split("\n## ")[0]
+        command = section.split("```sh\n")[1].split("```")[0].split()
+        said = section.split("```\n\n```\n")[1].split("```")[0]
+        self.assertEqual(command[0], "batchflow-sim")
+        done = subprocess.run([SIM, *command[1:]], check=True, stdout=subprocess.PIPE, text=True)
+        # Its last line has the time that it took.
+        self.assertEqual(done.stdout.rstrip().rpartition("\n")[0] + "\n", said)
 
 
 if __name__ == "__main__":
