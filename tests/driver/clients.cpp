@@ -194,11 +194,17 @@ void Driver::begin_at_start(Client& client) {
   std::string problem;
   order::Mixing::Fields fields =
       order::Mixing::beginning(client.plan.sources, order::Mixture::parts_of(client.plan.weights));
-  fields.may_change = client.plan.changes_in_100 > 0 || !client.plan.weights_policy.empty();
+  fields.may_change = client.plan.changes_in_100 > 0 || !client.plan.weights_policy.empty() ||
+                      !client.plan.changes.empty();
   auto mixing = order::Mixing::from(std::move(fields), dataset.samples, problem);
   if (!mixing) violated("a mixture that cannot be: " + problem);
   client.position = order::Position::mixed(std::move(*mixing), dataset.version, dataset.samples,
                                            seed, draws_of(client.plan, dataset));
+  for (const order::MixtureChange& change : client.plan.changes) {
+    const std::string wrong = client.position.change(change);
+    if (!wrong.empty()) violated("a change of weights that cannot be: " + wrong);
+    client.checker->mixture()->changed(change.at, change.parts);
+  }
 }
 
 void Driver::rejoin_later(Client& client, Duration delay) {
@@ -344,6 +350,7 @@ bool Driver::has_weights_policy(const JobPlan& plan) const {
 
 void Driver::lose_rank(Client& client, Rank rank, bool resized_later) {
   if (client.state != Client::State::running || !client.ranks[rank].alive) return;
+  ++disturbances_.ranks_killed;
   report(engine::RankLost{client.id, rank});
   client.state = Client::State::degraded;
   client.ranks[rank].alive = false;
@@ -386,6 +393,9 @@ void Driver::resize(Client& client, std::uint32_t batch_samples, std::vector<Nod
     return;
   }
   let_all_go(client, false);
+  const bool is_other =
+      client.batch_samples != batch_samples || client.nodes.size() != nodes.size();
+  if (is_other) ++disturbances_.resizes;
   client.batch_samples = batch_samples;
   client.nodes = std::move(nodes);
   client.ranks.clear();

@@ -166,9 +166,11 @@ Outcomes Driver::outcomes() {
   result.jobs_given_up = given_up_;
   result.end = end_ == Instant{} ? now_ : end_;
   result.longest_wait = longest_wait_;
+  result.disturbances = disturbances_;
   for (const Client& client : clients_) {
     result.add(client.checker->counts());
     if (client.losses) result.weights_changed += client.losses->changes();
+    result.changes.push_back(client.changes);
     result.jobs_done += client.state == Client::State::done ? 1 : 0;
   }
   return result;
@@ -531,6 +533,7 @@ void Driver::add_worker(std::size_t index) {
 void Driver::lose_worker(std::uint32_t id, Duration quiet_after) {
   Worker& worker = workers_.at(id);
   worker.alive = false;
+  if (!all_done()) ++disturbances_.workers_killed;
   report(engine::WorkerLost{WorkerId(id)});
   const RequestId request = worker.request;
   if (const auto running = running_.find(request.value); running != running_.end()) {

@@ -22,6 +22,7 @@
 #include "core/log/event_codec.h"
 #include "core/log/promise_log.h"
 #include "tests/driver/checker.h"
+#include "tests/driver/disturbances.h"
 #include "tests/driver/loss_check.h"
 #include "tests/driver/machine.h"
 #include "tests/driver/room_check.h"
@@ -37,7 +38,10 @@ struct Outcomes : Counts {
   Bytes staged_most = 0;  // by reads, at any time
   std::uint64_t refusals = 0;
   std::uint64_t jobs_done = 0;
-  std::uint64_t weights_changed = 0;    // by policies
+  std::uint64_t weights_changed = 0;  // by policies
+  Disturbances disturbances;          // while jobs were not done
+  // Of each job, in their order: what it was told of its weights, other than by a policy.
+  std::vector<std::vector<order::MixtureChange>> changes;
   std::uint64_t jobs_without_room = 0;  // that no memory there is would let in
   std::uint64_t jobs_given_up = 0;      // that were refused again and again for another reason
   Instant end{};                        // of the last job, or of the run if it was cut short
@@ -50,6 +54,9 @@ struct Hooks {
   // Changes what the engine commanded before it is carried out: a broken engine.
   std::function<void(std::vector<engine::Command>&)> spoil;
   std::function<void(std::vector<Handed>&, Rank, std::uint64_t step)> handed;
+  // A job, in the scenario's order, and the samples of a step of it that counts: rank after rank,
+  // neither fillers nor what is rehearsed.
+  std::function<void(std::size_t job, std::span<const SampleId>)> counted;
   std::function<void(Instant, std::span<const engine::Event>)> before_step;
   std::function<void(std::span<const engine::Command>)> stepped;
   std::function<void(const engine::Engine&)> after_step;
@@ -100,6 +107,7 @@ class Driver {
     Digest drawn_from = 0;
     bool rehearses = false;
     std::vector<std::uint64_t> indices;  // where samples are chosen: in the epoch's permutation
+    std::vector<SampleId> own;           // neither fillers nor what is rehearsed
     RoomCheck::Leftover room;            // if its step counts no more
   };
   struct RankState {
@@ -134,6 +142,7 @@ class Driver {
     bool joins_anew = false;            // it has joined, and was not admitted yet
     std::unique_ptr<LossCheck> losses;  // of weights that a policy changes; else null
     std::deque<order::MixtureChange> changes_asked;  // of the service there is, not answered
+    std::vector<order::MixtureChange> changes;       // that it was told
     std::uint64_t listed_sent = 0;
     std::uint64_t listed_consumed = 0;
     std::map<std::uint64_t, Consumed> consumed;
@@ -330,6 +339,7 @@ class Driver {
   std::uint64_t without_room_ = 0;
   std::uint64_t given_up_ = 0;
   engine::EngineCounters lost_counters_;
+  Disturbances disturbances_;
 };
 
 }  // namespace batchflow::test

@@ -178,6 +178,7 @@ void Driver::lose_coordinator(Duration back_after) {
     promise_bytes_.resize(promise_bytes_.size() + 3, std::byte{1});
     recovered = log::recover_promises(promise_bytes_, "promises");
   }
+  if (!all_done()) ++disturbances_.services_killed;
   engine_down_ = true;
   ++engine_incarnation_;
   machine_.clear();

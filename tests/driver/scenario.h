@@ -12,6 +12,7 @@
 #include "core/engine/catalogue.h"
 #include "core/engine/engine_config.h"
 #include "core/engine/event.h"
+#include "core/order/mixing.h"
 
 namespace batchflow::test {
 
@@ -99,12 +100,13 @@ struct JobPlan {
   std::vector<SampleRange> sources = {};  // mixed
   std::vector<double> weights = {};       // of these
   std::uint32_t changes_in_100 = 0;       // after how many of its steps other weights are asked for
-  std::string weights_policy = {};        // mixed: other weights come by it
-  std::vector<float> losses = {};         // which each rank reports after each of its steps
-  Duration fills_after{};                 // live
-  std::uint64_t fills_from = 0;           // live
-  bool fills_cut = false;                 // live
-  std::uint64_t listed_batches = 0;       // of a listed order: how many in all
+  std::vector<order::MixtureChange> changes = {};  // mixed: told when it joins
+  std::string weights_policy = {};                 // mixed: other weights come by it
+  std::vector<float> losses = {};    // which each rank reports after each of its steps
+  Duration fills_after{};            // live
+  std::uint64_t fills_from = 0;      // live
+  bool fills_cut = false;            // live
+  std::uint64_t listed_batches = 0;  // of a listed order: how many in all
 };
 
 // How long things take; each is drawn from half to one and a half of what stands here.

@@ -124,6 +124,11 @@ void Driver::on(const engine::Deliver& command) {
       std::vector<Handed> handed = expand(*client, command, tokens);
       machine_.deliver(command, tokens);
       if (hooks_.handed) hooks_.handed(handed, command.rank, command.step);
+      if (hooks_.counted) {
+        for (const Handed& one : handed) {
+          if (!one.filler && !one.rehearsed) mine.own.push_back(one.visited);
+        }
+      }
       client->checker->handed(command.rank, command.step, command.epoch, command.last_of_epoch,
                               std::move(handed));
     }
@@ -298,6 +303,9 @@ void Driver::commit(Client& client, std::uint64_t step) {
   if (!position.rehearse(first.rehearses ? first.drawn_from : 0)) violated("rehearsal of draws");
   const std::string problem = position.apply(slices, indices);
   if (!problem.empty()) violated("a client's position: " + problem);
+  if (hooks_.counted) {
+    for (const Held& one : done.batches) hooks_.counted(client.index, one.own);
+  }
   if (first.last_of_epoch) position.finish_epoch();
   const bool enough =
       client.plan.steps != 0 && client.checker->counts().counted_steps >= client.plan.steps;
@@ -335,6 +343,8 @@ void Driver::on(const engine::MixtureSet& command) {
   if (command.soon != (command.at > asked.at)) violated("weights that came later than they say");
   const std::string problem = client->position.change({command.at, parts, command.soon});
   if (!problem.empty()) violated("a client's mixture: " + problem);
+  client->changes.push_back({command.at, parts});
+  ++disturbances_.weight_changes;
 }
 
 void Driver::on(const engine::EpochEnded& command) {
