@@ -1,8 +1,12 @@
 // How fast a feed takes records of 1 KB, and how long a record waits until it is durable at half of
-// that rate. The feed is another process of this program; the log lies in a folder of its own.
+// that rate. The feed is another process of this program, on one core of its own where there are
+// two; the log lies in a folder of its own.
 //
-//   bench_stream [--small] [FOLDER]
+//   stream_feed [--small] [FOLDER]: one line of JSON
+//   stream_feed --send FEED RATE RECORDS: sends to a service's feed, each record with the time in
+//     ns since the machine's start at which it was due
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -12,6 +16,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <filesystem>
 #include <string>
@@ -41,15 +46,31 @@ double cpu_s(int who) {
   return of(used.ru_utime) + of(used.ru_stime);
 }
 
+// The first of the cores that this program may use, or the others; all, where there is one alone.
+void stay_on(bool first) {
+  cpu_set_t all;
+  if (sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) < 2) return;
+  int core = 0;
+  while (!CPU_ISSET(core, &all)) ++core;
+  cpu_set_t mine = all;
+  CPU_CLR(core, &mine);
+  if (first) {
+    CPU_ZERO(&mine);
+    CPU_SET(core, &mine);
+  }
+  sched_setaffinity(0, sizeof mine, &mine);
+}
+
 void check(bf_status status) {
   if (status == BF_OK) return;
-  fmt::print(stderr, "bench_stream: {}\n", bf_last_error());
+  fmt::print(stderr, "stream_feed: {}\n", bf_last_error());
   std::exit(1);
 }
 
 // Takes records until its parent ends it.
 [[noreturn]] void serve(const std::string& folder) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  stay_on(true);
   sigset_t ends;
   sigemptyset(&ends);
   sigaddset(&ends, SIGTERM);
@@ -84,9 +105,9 @@ double ingest(bf_feed* feed, std::uint64_t records) {
   return static_cast<double>(records) / seconds(Clock::now() - began);
 }
 
-// At a steady rate. Answers the times from put to acknowledged, sorted.
+// At a steady rate. Answers the times from when each was due until it was acknowledged, sorted.
 std::vector<double> lags(bf_feed* feed, std::uint64_t records, double rate) {
-  const std::string bytes(kRecord, 'r');
+  std::string bytes(kRecord, 'r');
   bf_record record = BF_RECORD_INIT;
   record.bytes = bytes.data();
   record.count = bytes.size();
@@ -105,7 +126,9 @@ std::vector<double> lags(bf_feed* feed, std::uint64_t records, double rate) {
     const auto due = began + std::chrono::duration_cast<Clock::duration>(
                                  std::chrono::duration<double>(static_cast<double>(n) / rate));
     while (Clock::now() < due) bf_feed_flush(feed, 1e-6);
-    waiting.push_back(Clock::now());
+    const std::int64_t due_ns = due.time_since_epoch().count();
+    std::memcpy(bytes.data(), &due_ns, sizeof due_ns);
+    waiting.push_back(due);
     check(bf_feed_put(feed, &record));
     take();
   }
@@ -117,14 +140,37 @@ std::vector<double> lags(bf_feed* feed, std::uint64_t records, double rate) {
 
 }  // namespace
 
+namespace {
+
+bf_feed* open_feed(const char* folder, const char* schema) {
+  bf_feed_options options = BF_FEED_OPTIONS_INIT;
+  options.folder = folder;
+  options.producer = "bench";
+  options.schema = schema;
+  bf_feed* feed = nullptr;
+  check(bf_feed_open(&options, &feed));
+  return feed;
+}
+
+int send(const char* folder, const char* rate, const char* records) {
+  bf_feed* const feed = open_feed(folder, "i64[125]");
+  lags(feed, std::strtoull(records, nullptr, 10), std::strtod(rate, nullptr));
+  check(bf_feed_end(feed));
+  bf_feed_close(feed);
+  return 0;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  if (argc == 5 && std::string_view(argv[1]) == "--send") return send(argv[2], argv[3], argv[4]);
   bool small = false;
-  std::string folder = (std::filesystem::temp_directory_path() / "bench-stream-XXXXXX").string();
+  std::string folder = (std::filesystem::temp_directory_path() / "stream-feed-XXXXXX").string();
   for (int i = 1; i < argc; ++i) {
     if (std::string_view(argv[i]) == "--small") {
       small = true;
     } else {
-      folder = std::string(argv[i]) + "/bench-stream-XXXXXX";
+      folder = std::string(argv[i]) + "/stream-feed-XXXXXX";
     }
   }
   if (mkdtemp(folder.data()) == nullptr) return 1;
@@ -134,30 +180,28 @@ int main(int argc, char** argv) {
   feeds::create_feed(folder, settings);
   const pid_t service = fork();
   if (service == 0) serve(folder);
-  bf_feed_options options = BF_FEED_OPTIONS_INIT;
-  options.folder = folder.c_str();
-  options.producer = "bench";
-  bf_feed* feed = nullptr;
-  check(bf_feed_open(&options, &feed));
+  stay_on(false);
+  bf_feed* const feed = open_feed(folder.c_str(), "bytes");
   const std::uint64_t records = small ? 5'000 : 2'000'000;
   const double before = cpu_s(RUSAGE_SELF);
   const double rate = ingest(feed, records);
   const double producer = cpu_s(RUSAGE_SELF) - before;
-  fmt::print("{} records of {} bytes: {:.0f} a second, {:.2f} us of a core each in the producer\n",
-             records, kRecord, rate, 1e6 * producer / static_cast<double>(records));
-  const double half = std::min(rate / 2, 100'000.0);
+  const double half = rate / 2;
   const std::vector<double> all = lags(feed, small ? 2'000 : 500'000, half);
   const auto at = [&](double share) {
     return 1000 * all[static_cast<std::size_t>(share * static_cast<double>(all.size() - 1))];
   };
-  fmt::print("durable at {:.0f} a second: p50 {:.2f} ms, p99 {:.2f} ms, worst {:.2f} ms\n", half,
-             at(.5), at(.99), at(1));
   bf_feed_close(feed);
   kill(service, SIGTERM);
   int ended = 0;
   waitpid(service, &ended, 0);
-  fmt::print("the feed took {:.2f} us of a core for each record\n",
-             1e6 * cpu_s(RUSAGE_CHILDREN) / static_cast<double>(records + all.size()));
+  fmt::print(R"({{"records": {}, "record_bytes": {}, "per_s": {}, "producer_us": {}, )"
+             R"("feed_us": {}, "half_per_s": {}, "durable_p50_ms": {}, "durable_p99_ms": {}, )"
+             R"("durable_worst_ms": {}}})"
+             "\n",
+             records, kRecord, rate, 1e6 * producer / static_cast<double>(records),
+             1e6 * cpu_s(RUSAGE_CHILDREN) / static_cast<double>(records + all.size()), half, at(.5),
+             at(.99), at(1));
   std::filesystem::remove_all(folder);
   return ended == 0 ? 0 : 1;
 }
