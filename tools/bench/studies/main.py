@@ -1,4 +1,5 @@
-"""Runs the studies of configs/studies/ that compare policies, and writes what they say.
+"""Runs the studies of configs/studies/ that compare policies, and those of streams (streams.py), and
+writes what they say.
 
 Each is run by `batchflow-sim sweep`. Beside the policies stands the fluid bound (bound.py).
 """
@@ -18,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import environment  # noqa: E402
 import recovery  # noqa: E402
+import streams  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
 CONFIGS = ROOT / "configs"
@@ -201,6 +203,14 @@ def summary(studies: list[Study]) -> str:
                                *above]), "", ""])
 
 
+def keep_picture(page: Optional[str], name: str, picture: str) -> None:
+    """In a folder beside the page, if there is one."""
+    if page:
+        pictures = Path(page).with_suffix("")
+        pictures.mkdir(exist_ok=True)
+        (pictures / f"{name}.svg").write_text(picture)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="./dev bench studies", description=__doc__)
     parser.add_argument("studies", nargs="*", help="some of configs/studies/, by name")
@@ -213,12 +223,13 @@ def main() -> None:
     # Two alone are the world with BatchFlow and without.
     known = {path.stem: path for path in sorted((CONFIGS / "studies").glob("*.yaml"))
              if path.read_text().count("preset=") > 2}
-    wanted = arguments.studies or (["importance"] if arguments.quick else [*known, "recovery"])
+    wanted = arguments.studies or (["importance"] if arguments.quick else [*known, "recovery", *streams.STUDIES])
     for name in wanted:
-        if name not in known and name != "recovery":
-            sys.exit(f"no study '{name}' that compares presets; write some of {', '.join(known)}, "
-                     "recovery")
+        if name not in known and name not in streams.STUDIES and name != "recovery":
+            sys.exit(f"no study '{name}' that is written down; write some of {', '.join(known)}, "
+                     f"recovery, {', '.join(streams.STUDIES)}")
     pages = []
+    stream_pages = []
     studies = []
     with tempfile.TemporaryDirectory() as folder:
         for name in wanted:
@@ -228,20 +239,27 @@ def main() -> None:
                 environment.show(table)
                 pages.append(recovery.page(table))
                 continue
+            if name in streams.STUDIES:
+                path = CONFIGS / "studies" / f"{name}.yaml"
+                stream = streams.StreamStudy(path, sweep(path, Path(folder)))
+                print(f"\n{stream.name}: {stream.about}\n")
+                environment.show(stream.table())
+                stream_pages.append(stream.page())
+                keep_picture(arguments.write, name, stream.picture())
+                continue
             study = Study(known[name], sweep(known[name], Path(folder)))
             studies.append(study)
             print(f"\n{study.name}: {study.about}; waiting (samples/s)\n")
             environment.show(study.table())
             pages.append(study.page())
-            if arguments.write:
-                pictures = Path(arguments.write).with_suffix("")
-                pictures.mkdir(exist_ok=True)
-                (pictures / f"{study.name}.svg").write_text(study.picture())
+            keep_picture(arguments.write, name, study.picture())
     if len(studies) > 1:
         pages.append(summary(studies))
         print("\n" + pages[-1])
-    if arguments.write:
+    if arguments.write and pages:
         environment.write_part(Path(arguments.write), "\n" + "".join(pages))
+    if arguments.write and stream_pages:
+        environment.write_part(Path(arguments.write), "\n" + "".join(stream_pages), streams.BEGIN)
 
 
 if __name__ == "__main__":
