@@ -56,7 +56,7 @@ Future::Readers& Future::readers(Digest prefix) {
   readers.next_use.reset();
   readers.alike =
       lane_ && std::all_of(readers.all.begin(), readers.all.end(), [this](const Reader& reader) {
-        return reader.job->order == Order::relaxed && in_lane(reader);
+        return reader.job->order == Order::relaxed && in_lane(reader) && !reader.rehearsal;
       });
   return readers;
 }
@@ -73,6 +73,7 @@ void Future::add_reader(Readers& readers, const Stream& stream, const Job& job) 
   const order::Lanes& lanes = *stream.lanes;
   const order::LaneSizes& sizes = lanes.sizes(job.member);
   Reader reader{&stream, &job, samples_per_s(job, s_.now)};
+  if (!job.runs.empty()) reader.rehearsal = job.runs.back().rehearsal.get();
   if (is_drawn(job.order)) {
     if (!job.drawn) return;
   } else if (job.order != Order::relaxed) {
@@ -104,6 +105,8 @@ std::uint64_t Future::next_use_among(const std::vector<Reader>& all, SampleId sa
     double next_epoch = kNotAgain;
     found_count_ = 0;
     for (; reader != all.end() && reader->stream == stream; ++reader) {
+      if (reader->rehearsal)
+        soonest = sooner(soonest, until_rehearsed(*reader, sample) / reader->rate);
       if (is_drawn(reader->job->order)) {
         soonest = sooner(soonest, until_drawn(*reader, sample) / reader->rate);
       } else if (reader->job->order != Order::relaxed) {
@@ -174,6 +177,13 @@ double Future::until_drawn(const Reader& reader, SampleId sample) const {
   const std::uint32_t weight = weights.weight(sample);
   if (weight == 0) return kNotAgain;
   return static_cast<double>(weights.total()) / weight;
+}
+
+// An exemplar comes once in a round of the buffer, of which each batch has a part.
+double Future::until_rehearsed(const Reader& reader, SampleId sample) {
+  const double draws = reader.rehearsal->draws_for(sample);
+  if (draws == 0) return kNotAgain;
+  return draws * reader.job->batch_samples / reader.job->rehearsed;
 }
 
 bool Future::is_to_come(const Reader& reader, SampleId sample) {

@@ -1,6 +1,7 @@
 // When a sample is wanted next. Orders are made from seeds, so the future of jobs is known: exactly
 // for strict and sequential jobs, and for relaxed ones whether it comes in this epoch or in the
-// next. For weighted ones it is expected, by the sample's weight.
+// next. For weighted ones it is expected, by the sample's weight; so it is for exemplars that a job
+// rehearses.
 #pragma once
 
 #include <array>
@@ -41,6 +42,7 @@ class Future {
     std::uint64_t made = 0;    // strict: samples of its sequence that are here, or being made
     double left_s = 0;         // relaxed: until it has half of what is left of its epoch
     double next_epoch_s = -1;  // and of the next epoch; below 0: there is none
+    const order::Rehearsal* rehearsal = nullptr;
   };
   // Those that use samples in one form.
   struct Readers {
@@ -58,6 +60,7 @@ class Future {
   // In samples of the job; below 0: never.
   double in_sequence(const Reader& reader, SampleId sample);
   double until_drawn(const Reader& reader, SampleId sample) const;
+  static double until_rehearsed(const Reader& reader, SampleId sample);
   bool is_to_come(const Reader& reader, SampleId sample);
   std::uint64_t index(const Stream& stream, std::uint64_t generation, const order::LaneSizes& sizes,
                       SampleId sample);

@@ -1,6 +1,7 @@
 #include "core/order/rehearsal.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/base/check.h"
 #include "core/base/random.h"
@@ -76,6 +77,9 @@ std::shared_ptr<const Exemplars> Exemplars::of(std::vector<SampleId> samples,
   }
   for (const std::uint32_t weight : weights) digest = hash(digest, weight);
   all.samples = std::move(samples);
+  all.sorted.resize(all.samples.size());
+  std::iota(all.sorted.begin(), all.sorted.end(), 0);
+  std::ranges::sort(all.sorted, {}, [&](std::uint32_t index) { return all.samples[index]; });
   all.weights = std::move(weights);
   all.digest = digest | 1;
   return std::make_shared<const Exemplars>(std::move(all));
@@ -86,6 +90,18 @@ std::shared_ptr<const Exemplars> Exemplars::of(std::vector<SampleId> samples,
 Rehearsal::Rehearsal(std::shared_ptr<const Exemplars> exemplars, KeyRoot root, std::uint32_t epoch)
     : exemplars_(std::move(exemplars)), root_(root), epoch_(epoch) {
   BF_CHECK(exemplars_ && !exemplars_->samples.empty());
+}
+
+double Rehearsal::draws_for(SampleId sample) const {
+  const Exemplars& all = *exemplars_;
+  const auto found = std::ranges::equal_range(
+      all.sorted, sample, {}, [&](std::uint32_t index) { return all.samples[index]; });
+  if (found.empty()) return 0;
+  if (all.weights.empty())
+    return static_cast<double>(all.samples.size()) / static_cast<double>(found.size());
+  std::uint64_t weight = 0;
+  for (const std::uint32_t index : found) weight += all.weights[index];
+  return weight == 0 ? 0 : static_cast<double>(all.ends.back()) / static_cast<double>(weight);
 }
 
 LaneSizes Rehearsal::sizes(std::uint32_t block_samples) {

@@ -54,6 +54,7 @@ struct Exemplars {
   std::vector<SampleId> samples;
   std::vector<std::uint32_t> weights;  // empty: all are drawn alike
   std::vector<std::uint64_t> ends;     // the running sum of the weights
+  std::vector<std::uint32_t> sorted;   // their indices, by sample
   Digest digest = 0;                   // names samples and weights, in their order; never 0
 };
 
@@ -82,6 +83,8 @@ class Rehearsal {
   Rehearsal(std::shared_ptr<const Exemplars> exemplars, KeyRoot root, std::uint32_t epoch);
 
   Digest buffer() const { return exemplars_->digest; }
+  // How many draws there are for one of the sample; 0: it is no exemplar, or is never drawn.
+  double draws_for(SampleId sample) const;
   // The generation in its block names and draw keys.
   std::uint64_t generation() const { return hash(buffer(), epoch_); }
   // How the draws are cut into blocks, and the block that has a given draw.

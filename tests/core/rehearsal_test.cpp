@@ -79,6 +79,17 @@ TEST_CASE("each round of as many draws as there are exemplars has each once") {
   CHECK(orders.size() > 180);  // of 5040: 200 draws of them repeat some 4 times
 }
 
+TEST_CASE("how many draws there are for one of an exemplar follows from its weight") {
+  const order::Rehearsal even(exemplars({9, 4, 9, 2}), {2, 3}, 4);
+  CHECK(even.draws_for(SampleId(4)) == 4);
+  CHECK(even.draws_for(SampleId(9)) == 2);  // it is there twice
+  CHECK(even.draws_for(SampleId(3)) == 0);
+  const order::Rehearsal uneven(order::Exemplars::of(ids({9, 4, 2}), {6, 3, 0}), {2, 3}, 4);
+  CHECK(uneven.draws_for(SampleId(9)) == 1.5);
+  CHECK(uneven.draws_for(SampleId(4)) == 3);
+  CHECK(uneven.draws_for(SampleId(2)) == 0);
+}
+
 TEST_CASE("draws are those of the rule, place by place") {
   const auto buffer = exemplars({10, 11, 12, 13, 14});
   const order::Rehearsal rehearsal(buffer, {2, 3}, 4);

@@ -205,7 +205,8 @@ class WhatCannotBe(Rehearsed):
             next(iter(loader))
             for more, words in (({"samples": 21}, "20 exemplars, and this one asks for 21"),
                                 ({"policy": "by-score"}, "another policy"),
-                                ({"policy": "reservoire", "name": "two"}, "cannot be served")):
+                                ({"policy": "reservoire", "name": "two"},
+                                 "unknown rehearsal policy 'reservoire'; write 'reservoir'")):
                 with self.assertRaisesRegex(batchflow.RefusedError, words):
                     next(iter(self.loader(**more)))
 

@@ -51,4 +51,24 @@ TEST_CASE("what no job reads gives way to what one does, as far as it is wanted"
   CHECK(OneAfterTheOther{"aba", 700, "proportional"}.reads() == 900 + 400);
 }
 
+TEST_CASE("exemplars that a job rehearses are kept before what it has had once") {
+  // The cache has a tenth of the data, and the buffer a half of that. The reservoir of all samples
+  // is that of the first epoch, in which nothing is rehearsed. So from then on each exemplar is
+  // read once at most, and the other samples once an epoch.
+  for (const std::string order : {"strict", "relaxed"}) {
+    CAPTURE(order);
+    const output::RunResult run = simulate_text(fmt::format(
+        "cluster: {{nodes: [{{name: node, cores: 2, gpus: 1, memory: 900kb}}]}}\n"
+        "datasets: [{{name: a, samples: 2000, bytes: 4096}}]\n"
+        "pipelines: [{{name: train, steps: [{{name: work, random: true, output: 1}}]}}]\n"
+        "grain: {{items_per_block: 4}}\n"
+        "engine: {{credits: 4, policies: {{allocation: encoded-first}}}}\n"
+        "jobs: [{{dataset: a, pipeline: train, batch: 16, step: 1ms, order: {}, epochs: 4,\n"
+        "        rehearsal: {{samples: 4, exemplars: 100, policy: reservoir}}}}]\n",
+        order));
+    CHECK(run.jobs[0].rehearsed == 3 * 167 * 4);
+    CHECK(run.aggregate.samples_read <= 2000 + 100 + 3 * 1900);
+  }
+}
+
 }  // namespace batchflow::test::keeping_test
