@@ -41,7 +41,8 @@ _MEASURED = 64  # samples more, where they differ in length
 # Room for one that differs, beside the longest that was seen. A longer one is corrupt.
 _ROOM_TIMES, _ROOM_MORE = 4, 256
 _SEED = 1000
-_PROBE_S = 10.0  # no further sample is probed then
+_PROBED_LEAST = 3  # however long they take
+_PROBE_S = 10.0  # no further sample is probed then, from when the Dataset was there
 _MIB = 1 << 20
 
 # What is in memory as it is given has nothing that a service could prepare.
@@ -351,18 +352,19 @@ def _try(packed: Packed, folder: Path) -> Tried:
     """Loads some samples in two processes, confined as the service's: with the same seeds in another
     order, and with other seeds."""
     last = packed.samples - 1
-    wanted = sorted({0, last, *(last * (2 * i + 1) // (2 * _PROBED) for i in range(_PROBED - 2))})
+    wanted = dict.fromkeys((0, last, *(last * (2 * i + 1) // (2 * _PROBED)
+                                       for i in range(_PROBED - 2))))
     step = packed.step(folder, None)
-    until = time.monotonic() + _PROBE_S
     ahead, again, other, more = {}, {}, {}, 0
     try:
         with Probe(step) as first, Probe(step) as second:
             first.wait()
+            second.wait()
+            until = time.monotonic() + _PROBE_S
             for index in wanted:
                 ahead[index] = first.show(index, _SEED + index)
-                if time.monotonic() > until:
+                if len(ahead) >= _PROBED_LEAST and time.monotonic() > until:
                     break
-            second.wait()
             for index in reversed(list(ahead)):
                 other[index] = second.show(index, 5000 + index)
                 again[index] = second.show(index, _SEED + index)

@@ -2,8 +2,10 @@
 loads."""
 
 import unittest
+from unittest import mock
 
 import batchflow
+from batchflow import served_dataset
 from support import needs
 from test_served_dataset import Served
 
@@ -46,6 +48,10 @@ class Differing(Served):
         for dataset in (ours.Uneven(), ours.Text(), ours.Tokens(), ours.Boxes()):
             with self.subTest(dataset=type(dataset).__name__):
                 self.check_samples(dataset)
+
+    def test_where_no_time_is_left_some_samples_are_looked_at(self):
+        with mock.patch.object(served_dataset, "_PROBE_S", -1):
+            self.check_samples(ours.Uneven())
 
     def test_they_are_made_once(self):
         loader = self.check_samples(ours.Tokens())
