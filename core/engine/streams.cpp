@@ -14,9 +14,9 @@ namespace batchflow::engine {
 
 namespace {
 
-// Of a job that asks, a block is one sample. A backend gives each whole pages, and has its keys
-// beside the sample's bytes.
-constexpr Bytes kAskedBlockBytes = 4096;
+// A block of one sample, as a job that asks has, and a live one with batches of one. A backend
+// gives each whole pages, and has its keys beside the sample's bytes.
+constexpr Bytes kSingleBlockBytes = 4096;
 // More than a rank may hold.
 constexpr std::uint64_t kAskedBlocksMost = 2 * kCreditsMost;
 
@@ -108,9 +108,9 @@ StreamId Streams::make_stream(const JobJoined& event, const order::Position& pos
   stream.block_samples = block_samples;
   stream.block_bytes = saturating_product(stream.sample_bytes, stream.block_samples);
   stream.by_key = event.asked;
-  if (stream.by_key)
+  if (stream.family == Order::live && block_samples == 1)
     stream.block_bytes =
-        saturating_sum(stream.block_bytes, 2 * kAskedBlockBytes - 1) & ~(kAskedBlockBytes - 1);
+        saturating_sum(stream.block_bytes, 2 * kSingleBlockBytes - 1) & ~(kSingleBlockBytes - 1);
   order::Lanes::Options options;
   options.dataset_version = dataset.catalogue->version();
   options.seed = seed;
@@ -202,9 +202,10 @@ bool Streams::add_node(Stream& stream, NodeId node) {
   const std::uint64_t all =
       (dataset.catalogue->samples() + stream.block_samples - 1) / stream.block_samples;
   // What a job has asked for and been given is good for nothing: it asks again, for another draw.
-  const std::uint64_t blocks = stream.by_key                  ? kAskedBlocksMost
-                               : stream.family == Order::live ? std::max(all, order::kLiveBlocksMost)
-                                                              : all;
+  const std::uint64_t blocks = stream.by_key ? kAskedBlocksMost
+                               : stream.family == Order::live
+                                   ? std::max(all, order::kLiveBlocksMost)
+                                   : all;
   part.share = s_.memory.add_share({dram_of(node), ShareUse::blocks, dataset.id,
                                     stream.pipeline->hash, stream.block_bytes, 0, blocks});
   s_.memory[part.share].stream = stream.id;

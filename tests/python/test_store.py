@@ -290,7 +290,7 @@ class Pictures(Served):
 
 
 class Fed(Served):
-    KEEP = "1mib"
+    KEEP = "8mib"
     def setUp(self):
         super().setUp()
         self.feed = self.folder / "clicks"
@@ -340,7 +340,7 @@ class Fed(Served):
             thread.start()
         with batchflow.Feed(self.feed, "one", "f32[2]") as feed:
             try:
-                for n in range(60_000):
+                for n in range(250_000):
                     feed.put(struct.pack("<2f", n, n))
             finally:
                 over.set()
