@@ -323,7 +323,7 @@ class Fed(Served):
 
         def ask():
             with batchflow.Store("clicks", pipeline="bytes") as store:
-                while not over.is_set():
+                while not over.is_set() or outcomes["given"] == 0:
                     first = self.daemon.status()["datasets"][1]["feed"]["first"]
                     for key in range(first, first + 64):
                         try:
