@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "runtime/batch/batch_spec.h"
 #include "runtime/client/c_interface.h"
 #include "runtime/protocol/records.h"
 
