@@ -14,9 +14,13 @@ namespace batchflow::engine {
 
 namespace {
 
-// A block of one sample, as a job that asks has, and a live one with batches of one. A backend
-// gives each whole pages, and has its keys beside the sample's bytes.
-constexpr Bytes kSingleBlockBytes = 4096;
+// Blocks of live orders may be small. Where memory comes in pages, of which each is a sector of
+// storage, a block takes whole ones, and has its keys beside its samples.
+Bytes in_pages(const EngineConfig& config, Bytes block_bytes) {
+  const Bytes page = config.staging_sector_bytes;
+  return saturating_sum(block_bytes, 2 * (page - 1)) / page * page;
+}
+
 // More than a rank may hold.
 constexpr std::uint64_t kAskedBlocksMost = 2 * kCreditsMost;
 
@@ -108,9 +112,7 @@ StreamId Streams::make_stream(const JobJoined& event, const order::Position& pos
   stream.block_samples = block_samples;
   stream.block_bytes = saturating_product(stream.sample_bytes, stream.block_samples);
   stream.by_key = event.asked;
-  if (stream.family == Order::live && block_samples == 1)
-    stream.block_bytes =
-        saturating_sum(stream.block_bytes, 2 * kSingleBlockBytes - 1) & ~(kSingleBlockBytes - 1);
+  if (stream.family == Order::live) stream.block_bytes = in_pages(s_.config, stream.block_bytes);
   order::Lanes::Options options;
   options.dataset_version = dataset.catalogue->version();
   options.seed = seed;

@@ -29,6 +29,7 @@ class Fed(Folder):
     """A feed `clicks` of numbers, in a service of its own."""
 
     KEEP = "4mib"
+    MEMORY = "512mib"
     ARGUMENTS = ()
 
     def setUp(self):
@@ -36,7 +37,8 @@ class Fed(Folder):
         self.feed = self.folder / "clicks"
         subprocess.run([CTL, "feed", "create", str(self.feed), "--schema", f"i64[{WIDTH}]",
                         "--keep", self.KEEP], check=True, stdout=subprocess.DEVNULL)
-        self.daemon = Daemon(self.folder, "--dataset", f"clicks={self.feed}", *self.ARGUMENTS)
+        self.daemon = Daemon(self.folder, "--dataset", f"clicks={self.feed}", *self.ARGUMENTS,
+                             memory=self.MEMORY)
         self.addCleanup(self.daemon.kill)
         os.environ["BATCHFLOW_SERVICE"] = self.daemon.socket
 
@@ -64,6 +66,20 @@ class Fed(Folder):
         self.assertEqual(len(keys), len(rows))
         new = batch.samples - batch.rehearsed - batch.fillers
         return [row[0] for row in rows][:new]
+
+
+class Many(Fed):
+    KEEP = "256mib"
+    MEMORY = "256mib"
+
+    def test_blocks_of_small_batches_take_no_more_memory_than_there_is(self):
+        records = 4 * 80_000  # each batch of 4 takes a page, and all of them more than the memory
+        self.send(range(records), end=True)
+        expected = 0
+        for batch in self.loader(batch_size=4):
+            self.assertEqual(batch.sample_keys.tolist(), list(range(expected, expected + 4)))
+            expected += 4
+        self.assertEqual(expected, records)
 
 
 class Arriving(Fed):
