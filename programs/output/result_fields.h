@@ -30,7 +30,8 @@ BATCHFLOW_RESULT(MixtureResult, changes, weight_least, weight_most, loss_mean, l
 BATCHFLOW_RESULT(JobResult, name, user, dataset, state, refusal, ranks, epochs, batches, samples,
                  fillers, rehearsed, restarts, preemptions, lost_samples, repeated_samples,
                  arrived_s, started_s, ended_s, time_s, compute_s, stall_s, idle_s, down_s,
-                 first_batch_s, first_step_s, samples_per_s, au, buffer, live, mixture, bottleneck, waited)
+                 first_batch_s, first_step_s, samples_per_s, au, buffer, live, mixture, bottleneck,
+                 waited)
 BATCHFLOW_RESULT(Aggregate, samples_per_s, stall_fraction, au, hit_ratio, cached_bytes_most,
                  samples, samples_requested, samples_read, storage_bytes, storage_reads,
                  store_requests, requests_again, requests_price, store_written_bytes,
