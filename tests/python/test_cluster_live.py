@@ -60,8 +60,10 @@ class LiveCluster(Cluster):
         return job
 
     def batches(self, job):
-        out, problem = job.communicate(timeout=120)
-        self.assertEqual(job.returncode, 0, problem[-2000:])
+        # communicate() would pass over what readline() has read ahead.
+        out = job.stdout.read()
+        problem = job.stderr.read()
+        self.assertEqual(job.wait(120), 0, problem[-2000:])
         return [json.loads(line) for line in out.splitlines()]
 
     def check(self, batches, records):
