@@ -71,7 +71,7 @@ struct LiveResult {
   double fill_age_s = 0;  // of records that fill steps: how long ago they were made, mean
 };
 
-// Of a mixture whose weights go by losses, when its job ends.
+// Of a mixture with weights that go by losses, when its job ends.
 struct MixtureResult {
   std::uint64_t changes = 0;  // of the weights
   double weight_least = 0;    // of a source, as a part of the mixture

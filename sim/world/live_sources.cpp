@@ -94,7 +94,8 @@ void LiveSource::send(std::uint32_t key) {
   kernel_.after(lag, [this, key] { arrive(key); });
 }
 
-// Which records are thinned follows from their keys, as in a feed whose producer numbers from 1.
+// Which records are thinned follows from their keys, as in a feed with a producer that numbers from
+// 1.
 void LiveSource::arrive(std::uint32_t key) {
   const Instant made = made_at_[key];
   const bool is_late = live_.late_after.count() > 0 && newest_ - made > live_.late_after;

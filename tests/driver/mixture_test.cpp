@@ -2,6 +2,7 @@
 // shared, changed and refused.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <optional>
 
 #include "policies/registry.h"
@@ -34,6 +35,26 @@ Outcomes run(const Scenario& scenario) {
   CHECK(out.engine.protocol_errors == 0);
   CHECK(out.refusals == 0);
   CHECK(out.jobs_done == scenario.jobs.size());
+  return out;
+}
+
+// One job to which something happens after some steps: `what` of four.
+Outcomes disturbed(const JobPlan& job, std::uint64_t after, std::uint64_t what) {
+  constexpr std::array kKinds{Fault::Kind::coordinator_lost, Fault::Kind::rank_lost,
+                              Fault::Kind::job_resized, Fault::Kind::job_leaves};
+  Scenario scenario = scenario_of({job});
+  scenario.seed = after;
+  Fault fault{};
+  fault.after_steps = after % 20 + 1;
+  fault.kind = kKinds.at(what);
+  fault.batch_samples = 3;
+  fault.ranks = {NodeId(1), NodeId(1), NodeId(1)};
+  fault.later = ms(2);
+  scenario.faults = {fault};
+  scenario.from_promises = after % 8 == 0;
+  const Outcomes out = Driver(scenario, policies::policy_list()).run();
+  CHECK(out.jobs_done == 1);
+  CHECK(out.engine.protocol_errors == 0);
   return out;
 }
 
@@ -117,23 +138,8 @@ TEST_CASE("weights change while a job runs, and it may lose ranks, sizes and its
     job.ranks = {NodeId(1), NodeId(1)};
     job.draws = 50;
     job.changes_in_100 = 25;
-    Scenario scenario = scenario_of({job});
-    scenario.seed = after;
-    Fault fault{};
-    fault.after_steps = after % 20 + 1;
-    fault.kind = after % 4 == 0   ? Fault::Kind::coordinator_lost
-                 : after % 4 == 1 ? Fault::Kind::rank_lost
-                 : after % 4 == 2 ? Fault::Kind::job_resized
-                                  : Fault::Kind::job_leaves;
-    fault.batch_samples = 3;
-    fault.ranks = {NodeId(1), NodeId(1), NodeId(1)};
-    fault.later = ms(2);
-    scenario.faults = {fault};
-    scenario.from_promises = after % 8 == 0;
     CAPTURE(after);
-    const Outcomes out = Driver(scenario, policies::policy_list()).run();
-    CHECK(out.jobs_done == 1);
-    CHECK(out.engine.protocol_errors == 0);
+    disturbed(job, after, after % 4);
   }
 }
 
@@ -146,23 +152,8 @@ TEST_CASE("a policy changes weights by losses, and the job may lose ranks, sizes
     job.draws = 80;
     job.weights_policy = kPolicies[after % 4];
     job.losses = {0.5F, 2, 1};
-    Scenario scenario = scenario_of({job});
-    scenario.seed = after;
-    Fault fault{};
-    fault.after_steps = after % 20 + 1;
-    fault.kind = after % 8 < 2   ? Fault::Kind::coordinator_lost
-                 : after % 8 < 4 ? Fault::Kind::rank_lost
-                 : after % 8 < 6 ? Fault::Kind::job_resized
-                                 : Fault::Kind::job_leaves;
-    fault.batch_samples = 3;
-    fault.ranks = {NodeId(1), NodeId(1), NodeId(1)};
-    fault.later = ms(2);
-    scenario.faults = {fault};
-    scenario.from_promises = after % 8 == 0;
     CAPTURE(after);
-    const Outcomes out = Driver(scenario, policies::policy_list()).run();
-    CHECK(out.jobs_done == 1);
-    CHECK(out.engine.protocol_errors == 0);
+    const Outcomes out = disturbed(job, after, after % 8 / 2);
     CHECK(out.weights_changed > 0);
   }
 }

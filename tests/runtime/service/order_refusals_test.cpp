@@ -10,6 +10,32 @@ namespace {
 
 using namespace live_orders;
 
+// Whether the service lets a job by hand stay that has sent the record. `ends`: it should not.
+bool stays(const Rows& rows, const protocol::JoinRequest& request,
+           std::span<const std::byte> record, bool ends) {
+  std::string problem;
+  protocol::Channel channel = protocol::Channel::connect(rows.config.socket, problem);
+  const auto soon = protocol::Channel::Clock::now() + std::chrono::seconds(20);
+  REQUIRE(channel.send(
+      protocol::encode(protocol::Hello{protocol::kProtocolVersion, "by hand", 1, ""}), {}, soon));
+  REQUIRE(channel.receive(soon));
+  REQUIRE(channel.send(protocol::encode(request), {}, soon));
+  auto frame = channel.receive(soon);
+  REQUIRE(frame);
+  const auto answer = protocol::decode_join_answer(frame->text, problem);
+  REQUIRE_MESSAGE(answer, frame->text);
+  const protocol::Rings rings = protocol::map_rings(frame->descriptors[0], frame->descriptors[1],
+                                                    answer->ring_bytes, problem);
+  REQUIRE_MESSAGE(rings, problem);
+  protocol::RingWriter writer(rings.from_job());
+  REQUIRE(writer.write(record));
+  if (writer.publish()) protocol::ring_doorbell(frame->descriptors[2]);
+  const auto until = ends ? soon : protocol::Channel::Clock::now() + std::chrono::milliseconds(300);
+  while (channel.receive(until)) {  // why it ends
+  }
+  return channel.is_open();
+}
+
 TEST_CASE("orders that no job can have are refused, and the error says what to write") {
   const Rows rows;
   const LiveService service(rows.config);
@@ -82,37 +108,16 @@ TEST_CASE("a job that asks for more than it may ends alone") {
   for (const auto& [asks, count, ends] :
        {std::tuple(true, 5, true), {false, 1, true}, {true, 2, false}}) {
     CAPTURE(count);
-    std::string problem;
-    protocol::Channel channel = protocol::Channel::connect(rows.config.socket, problem);
-    const auto soon = protocol::Channel::Clock::now() + std::chrono::seconds(20);
-    REQUIRE(channel.send(
-        protocol::encode(protocol::Hello{protocol::kProtocolVersion, "by hand", 1, ""}), {}, soon));
-    REQUIRE(channel.receive(soon));
     protocol::JoinRequest request;
     request.dataset = "rows";
     request.batch_samples = 1;
     request.credits = 2;
     request.order = asks ? Order::live : Order::strict;
     request.order_options.asked = asks;
-    REQUIRE(channel.send(protocol::encode(request), {}, soon));
-    auto frame = channel.receive(soon);
-    REQUIRE(frame);
-    const auto answer = protocol::decode_join_answer(frame->text, problem);
-    REQUIRE_MESSAGE(answer, frame->text);
-    const protocol::Rings rings = protocol::map_rings(frame->descriptors[0], frame->descriptors[1],
-                                                      answer->ring_bytes, problem);
-    REQUIRE_MESSAGE(rings, problem);
-    protocol::RingWriter writer(rings.from_job());
     std::vector<std::byte> record;
-    const std::vector<SampleId> keys(static_cast<std::size_t>(count), SampleId(1));
-    protocol::write_asked(keys, record);
-    REQUIRE(writer.write(record));
-    if (writer.publish()) protocol::ring_doorbell(frame->descriptors[2]);
-    const auto until =
-        ends ? soon : protocol::Channel::Clock::now() + std::chrono::milliseconds(300);
-    while (channel.receive(until)) {  // why it ends
-    }
-    CHECK(channel.is_open() != ends);
+    protocol::write_asked(std::vector<SampleId>(static_cast<std::size_t>(count), SampleId(1)),
+                          record);
+    CHECK(stays(rows, request, record, ends) != ends);
   }
   CHECK(command(rows.config.socket, "status").at("protocol_errors") == 0);
   bf_loader_options options = rows.options(BF_RELAXED);
@@ -173,34 +178,13 @@ TEST_CASE("exemplars that no rank may send end its connection, and nothing else"
         Part{0, {SampleId(7)}, UINT32_MAX, 2, false}}) {
     CAPTURE(part.first);
     CAPTURE(part.rehearsed);
-    std::string problem;
-    const auto soon = protocol::Channel::Clock::now() + std::chrono::seconds(20);
-    protocol::Channel channel = protocol::Channel::connect(rows.config.socket, problem);
-    REQUIRE(channel.send(
-        protocol::encode(protocol::Hello{protocol::kProtocolVersion, "by hand", 1, ""}), {}, soon));
-    REQUIRE(channel.receive(soon));
     protocol::JoinRequest request;
     request.dataset = "rows";
     request.batch_samples = 32;
     request.order_options.rehearsed = part.rehearsed;
-    REQUIRE(channel.send(protocol::encode(request), {}, soon));
-    auto frame = channel.receive(soon);
-    REQUIRE(frame);
-    const auto answer = protocol::decode_join_answer(frame->text, problem);
-    REQUIRE_MESSAGE(answer, frame->text);
-    const protocol::Rings rings = protocol::map_rings(frame->descriptors[0], frame->descriptors[1],
-                                                      answer->ring_bytes, problem);
-    REQUIRE_MESSAGE(rings, problem);
-    protocol::RingWriter writer(rings.from_job());
     std::vector<std::byte> record;
     protocol::write_exemplars(part.samples, part.first, false, record);
-    REQUIRE(writer.write(record));
-    if (writer.publish()) protocol::ring_doorbell(frame->descriptors[2]);
-    const auto until =
-        part.is_taken ? protocol::Channel::Clock::now() + std::chrono::milliseconds(300) : soon;
-    while (channel.receive(until)) {  // why it ends
-    }
-    CHECK(channel.is_open() == part.is_taken);
+    CHECK(stays(rows, request, record, !part.is_taken) == part.is_taken);
   }
   CHECK(command(rows.config.socket, "status").at("protocol_errors") == 0);
   bf_loader_options options = rows.options(BF_RELAXED);
