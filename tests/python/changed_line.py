@@ -3,13 +3,12 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections import Counter
 
-from support import HERE, Daemon, Folder
+from support import HERE, Daemon, Folder, free_port
 
 LINE = "from torch.utils.data import DataLoader\n"
 OURS = "from batchflow import DataLoader\n"
@@ -17,12 +16,6 @@ SERVED, LOCAL = "DataLoader", "LocalDataLoader"
 IN_ORDER = "OwnOrderDataLoader"  # served, in the order that the script's own sampler says
 SHUFFLED = ("train", "test", "drawn")  # the other lists of batches have one order
 BY_ORDER = ("loss", "sides")  # what a model learns, and how long the samples of a batch are
-
-
-def free_port():
-    with socket.socket() as asking:
-        asking.bind(("127.0.0.1", 0))
-        return asking.getsockname()[1]
 
 
 def flat(batches):

@@ -3,6 +3,7 @@ known, and jobs in processes of their own."""
 
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -50,6 +51,19 @@ def wait_until(holds, seconds=30, what="it"):
             raise AssertionError(f"{what} did not come within {seconds} s")
         time.sleep(0.01)
     return found
+
+
+def free_port():
+    """Below the ports that the kernel gives to connections, so that none of another test takes it
+    before a service listens there."""
+    while True:
+        port = random.SystemRandom().randrange(10000, 32000)
+        with socket.socket() as asking:
+            try:
+                asking.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
 
 
 def lives(process):

@@ -15,7 +15,7 @@ import time
 import unittest
 import urllib.request
 
-from support import CTL, DAEMON, Folder, listens, status, wait_until, write_rows
+from support import CTL, DAEMON, Folder, free_port, listens, status, wait_until, write_rows
 
 TOKEN = "0123456789abcdef" * 4
 ROWS = 6000
@@ -44,12 +44,6 @@ for epoch in range(epochs):
     all_keys.append(keys)
 print(json.dumps({"keys": all_keys, "content": content.hexdigest()}), flush=True)
 """.replace("WIDTH", str(WIDTH))
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
 
 
 class Node:

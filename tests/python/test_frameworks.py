@@ -15,8 +15,7 @@ from pathlib import Path
 
 import batchflow
 from batchflow import imports
-from support import Folder, Served, needs, value_at
-from test_cluster import free_port
+from support import Folder, Served, free_port, needs, value_at
 
 
 # Trains in as many processes as it is launched in.

@@ -9,8 +9,8 @@ import subprocess
 import unittest
 from pathlib import Path
 
-from support import status, wait_until
-from test_cluster import Cluster, ClusterFolder, Job, free_port
+from support import free_port, status, wait_until
+from test_cluster import Cluster, ClusterFolder, Job
 from test_takeover import coordinator_of, term
 
 

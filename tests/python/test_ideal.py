@@ -10,8 +10,8 @@ import time
 import unittest
 
 import batchflow
-from support import CTL, Daemon, Served, needs, wait_until, write_rows
-from test_cluster import TOKEN, Cluster, free_port
+from support import CTL, Daemon, Served, free_port, needs, wait_until, write_rows
+from test_cluster import TOKEN, Cluster
 from test_receipts import verify
 
 BATCH = 8

@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import struct
 import subprocess
 import tempfile
@@ -15,7 +14,7 @@ import unittest
 from pathlib import Path
 
 import batchflow
-from support import CTL, HERE, Daemon, Folder, run_python
+from support import CTL, HERE, Daemon, Folder, free_port, run_python
 
 SIM = os.environ.get("BATCHFLOW_SIM", str(Path(CTL).parent / "batchflow-sim"))
 WIDTH = 16  # int64
@@ -232,9 +231,7 @@ class Remote(Fed):
     FLAGS = ("--tcp-feeds",)
 
     def setUp(self):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.token = Path(tempfile.mkdtemp(prefix="batchflow-")) / "token"
         self.addCleanup(shutil.rmtree, self.token.parent, True)
         self.token.write_text("0123456789abcdef" * 4 + "\n")

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -14,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ray_cluster import STORE, RayCluster
-from support import lives, needs, wait_until, write_rows
+from support import free_port, lives, needs, wait_until, write_rows
 
 ROWS = 4000
 
@@ -299,9 +298,7 @@ class Autoscaled(OnRay):
         os.environ.update({"RAY_FAKE_CLUSTER": "1", "AUTOSCALER_UPDATE_INTERVAL_S": "1",
                            "BATCHFLOW_TEST_CLUSTER": str(self.folder)})
         self.addCleanup(self.end_all)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         kinds = {"ray.head.default": {"resources": {"CPU": 0}, "node_config": {}, "max_workers": 0}}
         for name, resources in (("training", {}), ("preparing", {"batchflow_agent": 1})):
             resources = {"CPU": 2, "object_store_memory": STORE, **resources}

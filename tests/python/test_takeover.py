@@ -5,8 +5,8 @@ import signal
 import time
 import unittest
 
-from support import status, wait_until
-from test_cluster import ROWS, WIDTH, ClusterFolder, Job, free_port
+from support import free_port, status, wait_until
+from test_cluster import ROWS, WIDTH, ClusterFolder, Job
 
 STORED = ROWS * WIDTH * 8
 COORDINATES = re.compile(r"this node coordinates the cluster of \S+: term (\d+)")
