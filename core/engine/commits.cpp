@@ -80,9 +80,9 @@ void Commits::show(Job& job, const EpochRun& run, order::IndexRange indices) {
 void Commits::commit(Job& job) {
   std::uint64_t all = UINT64_MAX;
   for (const RankState& rank : job.ranks) all = std::min(all, rank.consumed_steps);
-  if (job.order == Order::listed || job.by_key) {
+  if (job.order == Order::listed || job.keyed) {
     job.committed_step = all;
-    if (job.by_key) grants_.forget_committed(job);
+    if (job.keyed) grants_.forget_committed(job);
     return;
   }
   while (job.committed_step < all && !job.to_refuse) {

@@ -91,8 +91,8 @@ struct JobJoined {
   std::uint64_t fills_from = 0;  // live: of the last so many records that it has had
   bool fills_cut = false;        // live: fills only stand for what is missing, a rank has a record
   // live, one rank, batches of one: a program asks for samples by their keys (SamplesWanted), of
-  // any dataset; nothing of it is promised
-  bool asked = false;
+  // any dataset; nothing of the job is promised
+  bool keyed = false;
   // mixed, of weights that may change: by this policy, as the job's losses say; empty: by none
   std::string_view weights_policy;
   Digest pipeline_hash = 0;       // what the job has trained with so far; 0: anything
@@ -122,7 +122,7 @@ struct BatchWanted {  // the rank has room for `credits` more batches
 };
 // A listed order: these samples, in this order, as one batch. `next_uses` is empty, or has for each
 // sample the index of the later request of the same share that wants it next (kNeverUsed,
-// kUnknownUse). Of a job that asks: its next steps, at most as many as it has credits.
+// kUnknownUse). Of a keyed job: its next steps, at most as many as it has credits.
 struct SamplesWanted {
   JobId job;
   Rank rank;

@@ -84,7 +84,7 @@ BATCHFLOW_FIELDS(PipelineKnown, pipeline, hash)
 BATCHFLOW_FIELDS(JobJoined, job, user, dataset, pipeline, order, has_shuffle_seed, shuffle_seed,
                  batch_samples, drop_last, epochs, steps, credits, weight, latency_target, draws,
                  multinomial, node_local, runs, rehearsed, buffer, buffer_exemplars, buffer_policy,
-                 fills_after, fills_from, fills_cut, asked, weights_policy, pipeline_hash, ranks,
+                 fills_after, fills_from, fills_cut, keyed, weights_policy, pipeline_hash, ranks,
                  position)
 BATCHFLOW_FIELDS(JobLeft, job)
 BATCHFLOW_FIELDS(RankLost, job, rank)

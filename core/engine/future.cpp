@@ -168,7 +168,7 @@ double Future::until_drawn(const Reader& reader, SampleId sample) const {
     return sample.value >= live->next() ? static_cast<double>(sample.value - live->next())
                                         : kNotAgain;
   }
-  if (reader.job->asks) return kNotAgain;  // nothing says what is asked for next
+  if (reader.job->keys) return kNotAgain;  // nothing says what is asked for next
   if (reader.job->mixed) {
     const double draws = reader.job->mixed->draws_a_pass(sample);
     return draws > 0 ? draws : kNotAgain;

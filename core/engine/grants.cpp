@@ -30,7 +30,7 @@ void Grants::begin(Job& job) {
       job.member = stream.lanes->add_relaxed(job.index.value, lanes);
     }
   } else if (job.order == Order::live) {
-    return job.by_key ? begin_asked(job) : begin_live(job);
+    return job.keyed ? begin_keyed(job) : begin_live(job);
   } else {
     return begin_in_sequence(job);
   }
@@ -92,11 +92,11 @@ void Grants::begin_live(Job& job) {
   job.runs.back().acknowledged = at.consumed;
 }
 
-void Grants::begin_asked(Job& job) {
-  auto epoch = std::make_unique<order::AskedEpoch>(hash(job.id.value, ++s_.serials));
-  job.asks = epoch.get();
+void Grants::begin_keyed(Job& job) {
+  auto epoch = std::make_unique<order::KeyedEpoch>(hash(job.id.value, ++s_.serials));
+  job.keys = epoch.get();
   job.drawn = std::move(epoch);
-  begin_drawn(job, order::AskedEpoch::kBlocks, 1);
+  begin_drawn(job, order::KeyedEpoch::kBlocks, 1);
 }
 
 // An epoch of so many blocks, of draws that become known as the job goes on.
@@ -119,17 +119,17 @@ bool Grants::ask(Job& job, std::span<const SampleId> samples) {
   const bool known = std::all_of(samples.begin(), samples.end(), [&](SampleId sample) {
     return sample.value >= first && sample.value < end;
   });
-  if (!job.asks || job.runs.empty() || !known) return false;
-  const std::uint64_t out = job.runs.back().first_step + job.asks->asked() - job.committed_step;
+  if (!job.keys || job.runs.empty() || !known) return false;
+  const std::uint64_t out = job.runs.back().first_step + job.keys->asked() - job.committed_step;
   if (samples.size() > job.credits - std::min<std::uint64_t>(out, job.credits)) return false;
-  job.asks->ask(samples);
+  job.keys->ask(samples);
   job.ranks.front().stall.wanted(s_.now, static_cast<std::uint32_t>(samples.size()));
   s_.look_at(job.index);
   return true;
 }
 
 bool Grants::is_decided(const Job& job, order::BlockRef block) const {
-  if (!job.live && !job.asks) return true;
+  if (!job.live && !job.keys) return true;
   const order::Lanes& lanes = *s_.streams[job.stream].lanes;
   const order::BlockName name = lanes.name(block);
   const order::LaneSizes& sizes = lanes.sizes(block);
@@ -255,9 +255,9 @@ bool Grants::open_next_run(Job& job) {
     job.mixed->begin_next_epoch(*job.committed.fields().mixing);
     job.mixed_epoch = run.epoch + 1;
   }
-  if (job.asks) {
+  if (job.keys) {
     if (!has_committed_all(job)) return false;
-    job.asks->begin_next_epoch();
+    job.keys->begin_next_epoch();
   }
   if (is_to_move(s_, job)) {
     if (has_committed_all(job)) s_.moving_jobs.push_back(job.index);
@@ -337,7 +337,7 @@ bool Grants::has_step(Job& job, std::uint64_t step) {
   while (step >= job.runs.back().first_step + job.runs.back().steps) {
     if (!open_next_run(job)) return false;
   }
-  if (job.asks) return step - job.runs.back().first_step < job.asks->asked();
+  if (job.keys) return step - job.runs.back().first_step < job.keys->asked();
   return !job.live || decide(job, step);
 }
 
@@ -521,7 +521,7 @@ void Grants::forget_committed(Job& job) {
       job.mixed->forget(job.committed.consumed() / block * block);
     }
     if (job.live) job.live->forget(done * job.live->step_samples());
-    if (job.asks && &run == &job.runs.back()) job.asks->forget(done);
+    if (job.keys && &run == &job.runs.back()) job.keys->forget(done);
     if (!all || job.runs.size() == 1) return;
     for (Sequence* one : run.sequences())
       std::for_each(one->grants.begin(), one->grants.end(), drop);

@@ -69,7 +69,7 @@ class Grants {
   bool freeze(Job& job);
   bool may_open_next(const Job& job) const;
   void begin_live(Job& job);
-  void begin_asked(Job& job);
+  void begin_keyed(Job& job);
   void begin_drawn(Job& job, std::uint64_t blocks, std::uint32_t block_samples);
   bool decide(Job& job, std::uint64_t step);
   bool decide_next(Job& job, EpochRun& run);

@@ -42,7 +42,7 @@ std::uint64_t GrowingSources::needed_from(const Dataset& dataset) const {
   for (const StreamId stream : dataset.streams) {
     for (const JobIndex index : s_.streams[stream].jobs) {
       const Job& job = s_.jobs[index];
-      if (job.by_key) continue;  // it takes what is there
+      if (job.keyed) continue;  // it takes what is there
       const std::uint64_t next = job.committed.next_record();
       from = std::min(from, next - std::min(next, job.fills_from));
       any = true;

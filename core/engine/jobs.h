@@ -23,9 +23,9 @@
 #include "core/engine/runs.h"
 #include "core/engine/sample_costs.h"
 #include "core/engine/stall_meter.h"
-#include "core/order/asked_epoch.h"
 #include "core/order/chosen.h"
 #include "core/order/drawn_epoch.h"
+#include "core/order/keyed_epoch.h"
 #include "core/order/lanes.h"
 #include "core/order/live_epoch.h"
 #include "core/order/mixed_epoch.h"
@@ -102,7 +102,7 @@ struct Stream {
   std::uint64_t seed = 0;
   bool alone = false;          // it is for one job
   bool chosen = false;         // and a policy chooses the samples of each block for that job
-  bool by_key = false;         // and that job asks for samples by their keys
+  bool keyed = false;          // and that job is keyed
   std::uint8_t run_shift = 0;  // not 0: runs of 2^run_shift samples, the bundles, are shuffled
   std::uint64_t sharing_key = 0;
   std::uint32_t block_samples = 1;
@@ -264,7 +264,7 @@ struct Job {
   Duration fills_after{};                     // live, as JobJoined has them
   std::uint64_t fills_from = 0;
   bool fills_cut = false;
-  bool by_key = false;  // live: a program asks for its samples
+  bool keyed = false;  // live: a program asks for its samples by their keys
 
   // Membership: how it is served. A join begins as `joining`, a resize as `resizing`, from any
   // state but `refused`. A lost rank makes the job `degraded` until it is resized. Only a running
@@ -331,7 +331,7 @@ struct Job {
   order::MixedEpoch* mixed = nullptr;        // mixed orders: the same
   std::uint32_t mixed_epoch = 0;             // and of which epoch these draws are
   order::LiveEpoch* live = nullptr;          // live orders: the same
-  order::AskedEpoch* asks = nullptr;         // a job that asks: the same
+  order::KeyedEpoch* keys = nullptr;         // keyed jobs: the same
   Instant short_since = kNever;  // live: since when its ranks wait for records that have not come
   Instant fills_at{};            // live: when it is looked at again, if that is to come
   std::deque<order::ChosenEpoch> chosen_epochs;  // if samples are chosen; oldest first

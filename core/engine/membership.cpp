@@ -51,10 +51,10 @@ std::optional<Refusal> Membership::objection(const JobJoined& event) const {
       (event.rehearsed > 0 && !order::may_rehearse(event.order))) {
     return Refusal::wrong_order;
   }
-  const bool asks_well = event.order == Order::live && event.ranks.size() == 1 &&
+  const bool fits_keys = event.order == Order::live && event.ranks.size() == 1 &&
                          event.batch_samples == 1 && event.fills_from == 0 && !event.position;
-  if (event.asked && !asks_well) return Refusal::bad_request;
-  if (!event.asked && (event.order == Order::live) != s_.datasets[dataset].source.has_value())
+  if (event.keyed && !fits_keys) return Refusal::bad_request;
+  if (!event.keyed && (event.order == Order::live) != s_.datasets[dataset].source.has_value())
     return Refusal::wrong_order;
   const std::uint64_t samples = catalogue.samples();
   const std::uint64_t step = std::uint64_t{event.batch_samples} * event.ranks.size();
@@ -133,7 +133,7 @@ void Membership::joined(const JobJoined& event) {
   job.batch_samples = event.batch_samples;
   job.drop_last = event.drop_last;
   // The end of a source is the end of the only epoch.
-  job.epochs = event.asked ? 0 : event.order == Order::live ? 1 : event.epochs;
+  job.epochs = event.keyed ? 0 : event.order == Order::live ? 1 : event.epochs;
   job.steps = event.steps;
   job.member = order::MemberId::none();
   job.committed = position;
@@ -148,7 +148,7 @@ void Membership::joined(const JobJoined& event) {
   job.fills_after = std::max(event.fills_after, Duration(0));
   job.fills_from = event.fills_from;
   job.fills_cut = event.fills_cut;
-  job.by_key = event.asked;
+  job.keyed = event.keyed;
   for (const NodeId node : event.ranks) {
     job.ranks.emplace_back();
     job.ranks.back().node = node;
@@ -311,7 +311,7 @@ void Membership::resized(Job& job, const JobResized& event) {
   const bool nodes_known = std::all_of(event.ranks.begin(), event.ranks.end(), [&](NodeId node) {
     return s_.node_of.has(node) && s_.memory.has(dram_of(node));
   });
-  if (step == 0 || !nodes_known || job.order == Order::listed || job.by_key ||
+  if (step == 0 || !nodes_known || job.order == Order::listed || job.keyed ||
       (job.drop_last && step > job.draws) || event.batch_samples <= job.rehearsed) {
     return refuse(job, Refusal::bad_request, 0, 0);
   }

@@ -140,7 +140,7 @@ struct Engine::Parts final : Reads::Listener {
   void on(const SamplesWanted& event) {
     Job* const live_job = job(event.job);
     if (!live_job) return;
-    if (!live_job->by_key) return listed.wanted(*live_job, event);
+    if (!live_job->keyed) return listed.wanted(*live_job, event);
     if (live_job->state != Job::State::running) return s.stale();
     const bool is_plain = event.rank == 0 && event.next_uses.empty() && event.sizes.empty();
     if (!is_plain || !grants.ask(*live_job, event.samples)) s.protocol_error();

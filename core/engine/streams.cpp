@@ -22,7 +22,7 @@ Bytes in_pages(const EngineConfig& config, Bytes block_bytes) {
 }
 
 // More than a rank may hold.
-constexpr std::uint64_t kAskedBlocksMost = 2 * kCreditsMost;
+constexpr std::uint64_t kKeyedBlocksMost = 2 * kCreditsMost;
 
 Order family_of(Order order) {
   return order == Order::strict ? Order::relaxed : order;
@@ -111,7 +111,7 @@ StreamId Streams::make_stream(const JobJoined& event, const order::Position& pos
   stream.sample_bytes = sample_bytes(event);
   stream.block_samples = block_samples;
   stream.block_bytes = saturating_product(stream.sample_bytes, stream.block_samples);
-  stream.by_key = event.asked;
+  stream.keyed = event.keyed;
   if (stream.family == Order::live) stream.block_bytes = in_pages(s_.config, stream.block_bytes);
   order::Lanes::Options options;
   options.dataset_version = dataset.catalogue->version();
@@ -203,8 +203,8 @@ bool Streams::add_node(Stream& stream, NodeId node) {
   part.node = node;
   const std::uint64_t all =
       (dataset.catalogue->samples() + stream.block_samples - 1) / stream.block_samples;
-  // What a job has asked for and been given is good for nothing: it asks again, for another draw.
-  const std::uint64_t blocks = stream.by_key ? kAskedBlocksMost
+  // What a keyed job was given is of no more use: it asks again, for another draw.
+  const std::uint64_t blocks = stream.keyed ? kKeyedBlocksMost
                                : stream.family == Order::live
                                    ? std::max(all, order::kLiveBlocksMost)
                                    : all;

@@ -81,7 +81,7 @@ void Suspects::mark_undecodable(Making& making, const Ingredient& ingredient, bo
 std::optional<StreamFailure> Suspects::replace_corrupt(Making& making) {
   for (Making::Suspect& suspect : making.suspects) {
     if (suspect.settled || suspect.failures < 2) continue;
-    if (s_.streams[s_.blocks[making.block].stream].by_key) {
+    if (s_.streams[s_.blocks[making.block].stream].keyed) {
       suspect.settled = true;  // its worker has marked it, and no other was asked for
       continue;
     }
@@ -184,7 +184,7 @@ void Suspects::look_again(MakingIndex index, Bytes most) {
 void Suspects::stand_in(const EngineState& s, Making& making, Ingredient& ingredient) {
   const Block& block = s.blocks[making.block];
   const Stream& stream = s.streams[block.stream];
-  if (stream.by_key) return;
+  if (stream.keyed) return;
   const Dataset& dataset = s.datasets[stream.dataset];
   const std::vector<SampleId>& known = dataset.corrupt_by(stream.pipeline_id);
   const auto corrupt = [&known](SampleId sample) {

@@ -29,8 +29,8 @@ class Suspects {
   bool are_of_block(const Making& making, std::span<const SampleId> failed);
   // The worker could not decode these samples of the block.
   void report(MakingIndex making, std::span<const SampleId> failed);
-  // Replaces those that are corrupt, but for a job that asks for samples by their keys: it is given
-  // them as they are. A failure: too many are, to this pipeline.
+  // Replaces those that are corrupt, but not of a keyed job: it is given them as they are. A
+  // failure: too many are, to this pipeline.
   std::optional<StreamFailure> replace_corrupt(Making& making);
   // Some are still to be tried again.
   static bool has_doubts(const Making& making);

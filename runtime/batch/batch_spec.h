@@ -37,8 +37,7 @@ struct Field {
   friend bool operator==(const Field&, const Field&) = default;
 };
 
-// kCorrupt: the sample could not be prepared. Another replaces it, but for a job that asks for it
-// by its key.
+// kCorrupt: the sample could not be prepared. Another replaces it, but not of a keyed job.
 enum Mark : std::uint8_t { kFiller = 1, kReplaced = 2, kRehearsed = 4, kCorrupt = 8 };
 
 struct BatchSpec {

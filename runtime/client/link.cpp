@@ -138,7 +138,7 @@ bool Link::report_losses(std::span<const float> losses) {
 
 bool Link::ask(std::span<const SampleId> keys) {
   const std::lock_guard lock(mutex_);
-  protocol::write_asked(keys, scratch_);
+  protocol::write_keys(keys, scratch_);
   return send_report();
 }
 

@@ -49,12 +49,12 @@ bf_status Loader::open(const bf_loader_options& options, std::unique_ptr<Loader>
   return open(options, request_of(options), out);
 }
 
-bf_status Loader::open_asking(const bf_loader_options& options, std::string_view form,
-                              std::unique_ptr<Loader>& out) {
+bf_status Loader::open_keyed(const bf_loader_options& options, std::string_view form,
+                             std::unique_ptr<Loader>& out) {
   if (std::string problem = options_problem(options); !problem.empty())
     return fail(BF_BAD_ARGUMENT, std::move(problem));
   protocol::JoinRequest request = request_of(options);
-  request.order_options.asked = true;
+  request.order_options.keyed = true;
   request.form = form;
   return open(options, std::move(request), out);
 }
@@ -422,8 +422,8 @@ bf_status Loader::given(bf_batch& batch, std::unique_ptr<HeldBatch> held, bool s
   if (!batch.copied) link->hold_in_place();
   batch.handle = hold(std::move(held));
   // What was asked for is at no position.
-  const bool asks = request_.order_options.asked;
-  if (const std::string problem = asks ? "" : track_.give(record, record_.slices, record_.indices);
+  const bool keyed = request_.order_options.keyed;
+  if (const std::string problem = keyed ? "" : track_.give(record, record_.slices, record_.indices);
       !problem.empty()) {
     session_->lose(problem);
     release(batch.handle);
@@ -539,7 +539,7 @@ bf_status Loader::reconnect(Clock::time_point deadline) {
     request_.ticket = admission_.ticket;
     request_.pipeline_hash = admission_.pipeline_hash;
     request_.steps_given = step_;
-    if (!request_.order_options.asked) request_.state = order::to_json(track_.position());
+    if (!request_.order_options.keyed) request_.state = order::to_json(track_.position());
     auto session = Session::open(
         addresses_, request_, shown_, std::min(deadline, give_up_at),
         [this] { return interrupted_.load() != 0; },

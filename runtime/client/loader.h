@@ -35,10 +35,10 @@ class Loader {
   // Leaves the service. Held batches stay.
   ~Loader();
 
-  // Of a loader that asks (Store), instead of the above: what it has asked for comes in that order,
-  // one sample a batch. One of no samples says that there is none, and `step` which it is.
-  static bf_status open_asking(const bf_loader_options& options, std::string_view form,
-                               std::unique_ptr<Loader>& out);
+  // Of a keyed job (Store), instead of the above: what it has asked for comes in that order, one
+  // sample a batch. A batch of no samples says that there is none, and `step` says of which key.
+  static bf_status open_keyed(const bf_loader_options& options, std::string_view form,
+                              std::unique_ptr<Loader>& out);
   // `keys`: as many as a record has room for, and credits allow.
   bf_status ask(std::span<const SampleId> keys);
   // Called when there is another session, which knows nothing of what was asked for.

@@ -34,7 +34,7 @@ bf_status Store::open(const bf_store_options& options, std::unique_ptr<Store>& o
   asking.reconnect_s = options.reconnect_s;
   asking.copy = options.copy;
   auto store = std::make_unique<Store>();
-  const bf_status status = Loader::open_asking(asking, name_of(options.form), store->loader_);
+  const bf_status status = Loader::open_keyed(asking, name_of(options.form), store->loader_);
   if (status != BF_OK) return status;
   store->loader_->on_session([own = store.get()] { own->send_again(); });
   out = std::move(store);
@@ -64,10 +64,10 @@ bf_status Store::send_again() {
     one.number = number_++;
     ids.push_back(one.key);
   }
-  for (std::size_t at = 0; at < ids.size(); at += protocol::kAskedInRecord) {
+  for (std::size_t at = 0; at < ids.size(); at += protocol::kKeysInRecord) {
     const auto part = std::span(ids).subspan(at);
     const bf_status status =
-        loader_->ask(part.first(std::min(part.size(), protocol::kAskedInRecord)));
+        loader_->ask(part.first(std::min(part.size(), protocol::kKeysInRecord)));
     if (status != BF_OK) return status;
   }
   return BF_OK;
@@ -113,7 +113,7 @@ bf_status Store::get(std::span<const std::uint64_t> keys, bf_value* values) {
   while (status == BF_OK && (sent < keys.size() || !asked_.empty())) {
     const std::size_t room =
         loader_->credits() - std::min<std::size_t>(loader_->credits(), asked_.size());
-    const std::size_t next = std::min({keys.size() - sent, room, protocol::kAskedInRecord});
+    const std::size_t next = std::min({keys.size() - sent, room, protocol::kKeysInRecord});
     // Many at a time: each message wakes the service.
     if (next > 0 && (next == keys.size() - sent || next >= loader_->credits() / 4)) {
       status = send(keys.subspan(sent, next), values + sent);

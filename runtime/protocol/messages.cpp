@@ -161,7 +161,7 @@ void add(const OrderOptions& options, Json& message) {
     message["from_newest"] = options.from_newest;
   }
   if (options.begin_at) message["begin_at"] = *options.begin_at;
-  if (options.asked) message["asked"] = true;
+  if (options.keyed) message["keyed"] = true;
   if (options.sources.empty()) return;  // services before mixtures know none of these
   Json& sources = message["sources"] = Json::array();
   for (const WeighedSource& source : options.sources)
@@ -223,7 +223,7 @@ OrderOptions order_options_of(const Fields& fields) {
   fields.flag("fills_cut", options.fills_cut);
   fields.flag("from_newest", options.from_newest);
   if (fields.find("begin_at") != nullptr) fields.number("begin_at", options.begin_at.emplace());
-  fields.flag("asked", options.asked);
+  fields.flag("keyed", options.keyed);
   options.sources = sources_of(fields.find("sources"));
   fields.flag("sources_in_order", options.sources_in_order);
   fields.flag("weights_change", options.weights_change);

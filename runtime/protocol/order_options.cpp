@@ -79,13 +79,13 @@ std::string live_problem(Order order, std::uint32_t batch_samples, const OrderOp
   constexpr double kLongest = 3600;
   if (order != Order::live)
     return options.fills_after_s != 0 || options.fills_from != 0 || options.fills_cut ||
-                   options.from_newest || options.begin_at || options.asked
+                   options.from_newest || options.begin_at || options.keyed
                ? fmt::format(
                      "steps are to be filled, and a {} order has all of its samples; ask "
                      "for a live one",
                      name_of(order))
                : "";
-  if (options.asked &&
+  if (options.keyed &&
       (batch_samples != 1 || options.fills_after_s != 0 || options.fills_from != 0 ||
        options.fills_cut || options.from_newest || options.begin_at))
     return "samples are asked for by their keys, one in each batch, and nothing fills it; leave "

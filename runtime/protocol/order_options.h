@@ -47,7 +47,7 @@ struct OrderOptions {
   bool fills_cut = false;
   bool from_newest = false;
   std::optional<std::uint64_t> begin_at = {};  // live: with this record
-  bool asked = false;  // live: one sample in each batch, of the keys that the job names
+  bool keyed = false;  // live: the program asks for samples by their keys, one in each batch
   // Mixed: weights that are known before; and the policy by which others come, empty: none.
   std::vector<ScheduledWeights> schedule = {};
   std::string weights_policy = {};

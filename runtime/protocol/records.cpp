@@ -151,11 +151,11 @@ bool read_described(std::span<const std::byte> record, JobMessage& out) {
   return whole && record.empty();
 }
 
-bool read_asked(std::span<const std::byte> record, JobMessage& out) {
-  AskedRecord head;
-  if (!take(record, head) || head.count == 0 || head.count > kAskedInRecord) return false;
-  out.record.kind = JobRecordKind::asked;
-  return take_list(record, head.count, out.asked) && record.empty();
+bool read_keys(std::span<const std::byte> record, JobMessage& out) {
+  KeysRecord head;
+  if (!take(record, head) || head.count == 0 || head.count > kKeysInRecord) return false;
+  out.record.kind = JobRecordKind::keys;
+  return take_list(record, head.count, out.keys) && record.empty();
 }
 
 bool read_losses(std::span<const std::byte> record, JobMessage& out) {
@@ -251,8 +251,8 @@ bool read_job_record(std::span<const std::byte> record, JobMessage& out, std::st
     if (read_described(record, out)) return true;
   } else if (kind == static_cast<std::uint32_t>(JobRecordKind::losses)) {
     if (read_losses(record, out)) return true;
-  } else if (kind == static_cast<std::uint32_t>(JobRecordKind::asked)) {
-    if (read_asked(record, out)) return true;
+  } else if (kind == static_cast<std::uint32_t>(JobRecordKind::keys)) {
+    if (read_keys(record, out)) return true;
   } else if (((kind >= static_cast<std::uint32_t>(JobRecordKind::wanted) &&
                kind <= static_cast<std::uint32_t>(JobRecordKind::unmapped)) ||
               kind == static_cast<std::uint32_t>(JobRecordKind::ideal)) &&
@@ -320,9 +320,9 @@ void write_described(const Described& described, std::vector<std::byte>& out) {
   add_list<float>(described.values, out);
 }
 
-void write_asked(std::span<const SampleId> keys, std::vector<std::byte>& out) {
-  BF_CHECK(!keys.empty() && keys.size() <= kAskedInRecord);
-  const AskedRecord head{JobRecordKind::asked, static_cast<std::uint32_t>(keys.size())};
+void write_keys(std::span<const SampleId> keys, std::vector<std::byte>& out) {
+  BF_CHECK(!keys.empty() && keys.size() <= kKeysInRecord);
+  const KeysRecord head{JobRecordKind::keys, static_cast<std::uint32_t>(keys.size())};
   const auto bytes = bytes_of(head);
   out.assign(bytes.begin(), bytes.end());
   add_list<SampleId>(keys, out);

@@ -139,7 +139,7 @@ enum class JobRecordKind : std::uint32_t {
   mixture = 7,
   ideal = 8,
   described = 11,
-  asked = 13,
+  keys = 13,
   losses = 15
 };
 
@@ -196,12 +196,12 @@ struct Described {
 };
 
 // Samples that a job asks for by their keys. It is followed by `count` keys.
-struct AskedRecord {
-  JobRecordKind kind = JobRecordKind::asked;
-  std::uint32_t count = 0;  // 1 to kAskedInRecord
+struct KeysRecord {
+  JobRecordKind kind = JobRecordKind::keys;
+  std::uint32_t count = 0;  // 1 to kKeysInRecord
 };
-inline constexpr std::size_t kAskedInRecord =
-    (kRecordMost - sizeof(AskedRecord)) / sizeof(std::uint64_t);
+inline constexpr std::size_t kKeysInRecord =
+    (kRecordMost - sizeof(KeysRecord)) / sizeof(std::uint64_t);
 
 // What a rank loses on each source of a mixture, of which the weights go by that. It is followed by
 // `count` numbers; what is no number says nothing of its source.
@@ -247,7 +247,7 @@ struct JobMessage {
   std::vector<SampleId> exemplars;
   order::MixtureChange change;
   Described described;
-  std::vector<SampleId> asked;
+  std::vector<SampleId> keys;
   std::vector<float> losses;
 };
 bool read_job_record(std::span<const std::byte> record, JobMessage& out, std::string& problem);
@@ -268,8 +268,8 @@ void write_exemplars(std::span<const SampleId> part, std::uint32_t first, bool m
 
 // REQUIRES: described.samples.size() <= described_in_record(described.features)
 void write_described(const Described& described, std::vector<std::byte>& out);
-// REQUIRES: 0 < keys.size() <= kAskedInRecord
-void write_asked(std::span<const SampleId> keys, std::vector<std::byte>& out);
+// REQUIRES: 0 < keys.size() <= kKeysInRecord
+void write_keys(std::span<const SampleId> keys, std::vector<std::byte>& out);
 // REQUIRES: losses.size() <= order::Mixing::kSourcesMost
 void write_losses(std::span<const float> losses, std::vector<std::byte>& out);
 // The records that bring a buffer, one after the other; the list may have any order.

@@ -274,7 +274,7 @@ class HostileEvents : private HostileValues {
     join.fills_from = one_in(3) ? number() : small(9);
     join.fills_cut = one_in(2);
     if (one_in(8)) {
-      join.asked = true;
+      join.keyed = true;
       if (!noise()) join.order = Order::live;
     }
     join.has_shuffle_seed = one_in(2);
@@ -300,12 +300,12 @@ class HostileEvents : private HostileValues {
                                   "hardest-half:every=1", "lru", "softmax:"});
     join.pipeline_hash = noise() ? number() : 0;
     join.ranks = ranks();
-    if (join.asked && !noise()) {
+    if (join.keyed && !noise()) {
       join.batch_samples = 1;
       join.fills_from = 0;
       join.ranks = join.ranks.first(std::min<std::size_t>(1, join.ranks.size()));
     }
-    if (join.order == Order::mixed || (one_in(3) && !join.asked)) join.position = position(join);
+    if (join.order == Order::mixed || (one_in(3) && !join.keyed)) join.position = position(join);
     if (join.position && !noise()) {
       const order::Position::Fields& fields = join.position->fields();
       join.order = fields.order;

@@ -33,9 +33,9 @@ struct WorldPlan {
   std::uint64_t seed = 1;
   std::uint32_t jobs = 3;
   bool strict = false;  // all jobs
-  // Beside the jobs one asks for these keys, in this order, so many of them at a time.
-  std::vector<SampleId> asked = {};
-  std::uint32_t asked_at_once = 4;
+  // Beside the jobs a keyed one asks for these, in this order, so many of them at a time.
+  std::vector<SampleId> keys = {};
+  std::uint32_t keys_at_once = 4;
   // No worker can decode these. For worlds without jobs beside that one.
   std::set<SampleId> corrupt = {};
   // One in so many preparations is very late, fails, or loses its worker; 0: none.
@@ -59,13 +59,13 @@ class SmallWorld {
     add(engine::CapacityChanged{{kNode, Tier::dram, 0}, plan.dram});
     for (std::uint32_t i = 0; i < 4; ++i) add(engine::WorkerJoined{WorkerId(i), kNode});
     for (std::uint32_t i = 0; i < plan.jobs; ++i) join(i);
-    if (!plan.asked.empty()) join_asking();
+    if (!plan.keys.empty()) join_keyed();
   }
 
   // Until all jobs have had all their epochs. False: nothing is under way any more, or the limit of
   // steps was reached.
   bool run(int steps = 20'000) {
-    while (finished_ < plan_.jobs || answered_ < plan_.asked.size()) {
+    while (finished_ < plan_.jobs || answered_ < plan_.keys.size()) {
       if (steps-- == 0 || !step()) return false;
     }
     check_all_delivered();
@@ -196,28 +196,28 @@ class SmallWorld {
     seen_.emplace_back(plan_.epochs, std::vector<std::uint32_t>(plan_.samples, 0));
   }
 
-  JobId asking() const { return JobId(plan_.jobs); }
-  void join_asking() {
+  JobId keyed_job() const { return JobId(plan_.jobs); }
+  void join_keyed() {
     ranks_.emplace_back(1, kNode);
     engine::JobJoined event;
-    event.job = asking();
+    event.job = keyed_job();
     event.dataset = kDataset;
     event.pipeline = kPipeline;
     event.order = Order::live;
-    event.asked = true;
-    event.credits = plan_.asked_at_once;
+    event.keyed = true;
+    event.credits = plan_.keys_at_once;
     event.ranks = ranks_.back();
     add(event);
   }
   // The next so many keys; what is asked for later must not come before them.
   void ask(std::size_t count, std::uint64_t delay) {
-    const auto keys = std::span<const SampleId>(plan_.asked).subspan(sent_);
+    const auto keys = std::span<const SampleId>(plan_.keys).subspan(sent_);
     const auto now = keys.first(std::min(count, keys.size()));
     sent_ += now.size();
-    if (!now.empty()) add(engine::SamplesWanted{asking(), 0, now, {}, {}}, delay);
+    if (!now.empty()) add(engine::SamplesWanted{keyed_job(), 0, now, {}, {}}, delay);
   }
   void take_answer(const engine::Deliver& command, const Content& content) {
-    const SampleId key = plan_.asked.at(answered_);
+    const SampleId key = plan_.keys.at(answered_);
     REQUIRE(command.samples.size() == 1);
     REQUIRE(command.slices.size() == 1);
     CHECK(command.samples.front() == key);
@@ -240,7 +240,7 @@ class SmallWorld {
     for (Rank rank = 0; rank < ranks_[command.job.value].size(); ++rank) {
       later(engine::BatchWanted{command.job, rank, command.credits});
     }
-    if (!plan_.asked.empty() && command.job == asking()) ask(command.credits, 0);
+    if (!plan_.keys.empty() && command.job == keyed_job()) ask(command.credits, 0);
   }
   void carry_out(const engine::Refuse&) { ++refusals_; }
   void carry_out(const engine::Adopt&) { ++adoptions_; }
@@ -330,7 +330,7 @@ class SmallWorld {
     const SlotKey slot{command.share.value, command.slot.value};
     const Content& content = command.in_place ? content_.at(slot) : batches_.at(slot);
     std::uint32_t at = 0;
-    const bool is_answer = !plan_.asked.empty() && command.job == asking();
+    const bool is_answer = !plan_.keys.empty() && command.job == keyed_job();
     if (is_answer) take_answer(command, content);
     for (const order::Slice& slice : command.slices) {
       if (is_answer) break;

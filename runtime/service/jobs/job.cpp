@@ -84,7 +84,7 @@ engine::JobJoined ServedJob::joined() const {
       std::chrono::duration<double>(request.order_options.fills_after_s));
   event.fills_from = request.order_options.fills_from;
   event.fills_cut = request.order_options.fills_cut;
-  event.asked = request.order_options.asked;
+  event.keyed = request.order_options.keyed;
   event.weights_policy = request.order_options.weights_policy;
   event.pipeline_hash = request.pipeline_hash;
   return event;

@@ -66,10 +66,10 @@ struct RankEnd {
   std::uint64_t delivered = 0;  // steps
   std::size_t unwritten = 0;    // bytes of its parts of steps that are not whole
   std::uint64_t consumed = 0;
-  // Of a job that asks: its keys so far, those of samples that there are, and how many of these may
-  // be out at a time.
-  std::uint64_t asked = 0;
-  std::uint64_t asked_there = 0;
+  // Of a keyed job: how many keys it has asked for, how many of these are of samples that there
+  // are, and how many of those it may wait for at a time.
+  std::uint64_t keys = 0;
+  std::uint64_t keys_there = 0;
   std::uint32_t credits = 0;
   // Slabs that it was handed and has not reported as unmapped; until then they count.
   std::map<std::uint64_t, std::shared_ptr<const SlabCharge>> slabs;

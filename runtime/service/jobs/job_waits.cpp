@@ -34,9 +34,9 @@ void JobWaits::consumed(RankEnd& end, Duration waited, Duration computed) {
   on_the_way[Stage::delivery] =
       std::max(Duration(0), waited - std::exchange(end.waited_here, Duration(0)));
   add(job, on_the_way);
-  // A job that asks may have asked for nothing more.
+  // A keyed job may have asked for nothing more.
   const bool waits_on =
-      !job.request.order_options.asked || end.asked_there > end.consumed - end.first_step;
+      !job.request.order_options.keyed || end.keys_there > end.consumed - end.first_step;
   if (waits_on && end.delivered <= end.consumed) begin(end);
   job.sums.computed += computed;
   const double computed_s = std::chrono::duration<double>(computed).count();

@@ -108,7 +108,7 @@ void Jobs::admitted(const engine::Admit& command) {
     end->first_step = command.first_step;
     end->consumed = command.first_step;
     end->credits = command.credits;
-    if (!job->request.order_options.asked) waits_.begin(*end);
+    if (!job->request.order_options.keyed) waits_.begin(*end);
     protocol::JoinAnswer admission = job->admission(*end);
     admission.credits = command.credits;
     admission.first_step = command.first_step;

@@ -116,21 +116,21 @@ bool RankAnswers::take_described(const RankEnd& end) {
 }
 
 // Samples that the rank asks for, by their keys. False: it asks for more than it may, or for none.
-bool RankAnswers::take_asked(RankEnd& end) {
+bool RankAnswers::take_keys(RankEnd& end) {
   const ServedJob& job = *end.job;
-  if (!job.request.order_options.asked) return false;
+  if (!job.request.order_options.keyed) return false;
   if (!job.running || end.left) return true;
   std::vector<SampleId> there;
-  for (const SampleId key : message_.asked) {
-    const std::uint64_t number = end.asked++;
+  for (const SampleId key : message_.keys) {
+    const std::uint64_t number = end.keys++;
     if (key.value < job.dataset->index->samples() && feeds_.has(job.dataset->id, key.value)) {
       there.push_back(key);
     } else if (!writer_.absent(end, number)) {
       return false;
     }
   }
-  end.asked_there += there.size();
-  if (end.asked_there - (end.consumed - end.first_step) > end.credits) return false;
+  end.keys_there += there.size();
+  if (end.keys_there - (end.consumed - end.first_step) > end.credits) return false;
   if (there.empty()) return true;
   if (end.delivered <= end.consumed) waits_.begin(end);
   inbox_.add(engine::SamplesWanted{job.id, end.rank, inbox_.keep(std::move(there)), {}, {}});
@@ -159,8 +159,8 @@ bool RankAnswers::take(RankEnd& end, std::span<const std::byte> bytes) {
       return take_change(end);
     case protocol::JobRecordKind::described:
       return take_described(end);
-    case protocol::JobRecordKind::asked:
-      return take_asked(end);
+    case protocol::JobRecordKind::keys:
+      return take_keys(end);
     case protocol::JobRecordKind::losses:
       return take_losses(end);
     case protocol::JobRecordKind::consumed: {

@@ -35,7 +35,7 @@ class RankAnswers {
   bool take_described(const RankEnd& end);
   bool take_change(const RankEnd& end);
   bool take_losses(const RankEnd& end);
-  bool take_asked(RankEnd& end);
+  bool take_keys(RankEnd& end);
 
   Inbox& inbox_;
   JobWaits& waits_;

@@ -62,7 +62,7 @@ std::string request_problem(const protocol::JoinRequest& request, const ServedDa
     return fmt::format("{} ranks; a job has at most {} on a node", request.world_size, kRanksMost);
   if (request.job.size() > kNameMost)
     return fmt::format("a job's name of {} bytes; it may have {}", request.job.size(), kNameMost);
-  if (request.order_options.asked && (request.world_size != 1 || !request.state.empty()))
+  if (request.order_options.keyed && (request.world_size != 1 || !request.state.empty()))
     return "samples are asked for by their keys by one rank, which has no state; leave the rest "
            "out";
   if (request.batch_samples == 0) return "a batch of no samples; ask for batch_size 1 or more";

@@ -27,10 +27,10 @@ class StepWriter {
   // later, then.
   static void change(ServedJob& job, const engine::ExemplarsSet& command);
   static void tell_buffer(RankEnd& end);
-  // The rank has had all that the job asked for, or the job is refused: it need not wait for more.
-  // Tells a rank that a sample it asked for is not there. False: it has not read enough of its
-  // ring.
+  // Tells a rank that there is no sample of a key that it asked for. False: it has not read enough
+  // of its ring.
   bool absent(RankEnd& end, std::uint64_t number);
+  // The rank has had all that the job asked for, or the job is refused: it need not wait for more.
   void finish(RankEnd& end, protocol::ServiceRecordKind how);
   // From now on ranks may read what was delivered, and those that sleep are woken once.
   void flush();

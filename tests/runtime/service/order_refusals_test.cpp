@@ -101,22 +101,22 @@ TEST_CASE("a buffer with a policy that is none is refused with the one that was 
   CHECK_MESSAGE(given.wrong.find("batch size") == std::string::npos, given.wrong);
 }
 
-TEST_CASE("a job that asks for more than it may ends alone") {
+TEST_CASE("a keyed job that asks for more than it may ends alone") {
   const Rows rows;
   const LiveService service(rows.config);
-  // Beyond its credits; of a job that does not ask; as many as it may.
-  for (const auto& [asks, count, ends] :
+  // Beyond its credits; of a job that is not keyed; as many as it may.
+  for (const auto& [keyed, count, ends] :
        {std::tuple(true, 5, true), {false, 1, true}, {true, 2, false}}) {
     CAPTURE(count);
     protocol::JoinRequest request;
     request.dataset = "rows";
     request.batch_samples = 1;
     request.credits = 2;
-    request.order = asks ? Order::live : Order::strict;
-    request.order_options.asked = asks;
+    request.order = keyed ? Order::live : Order::strict;
+    request.order_options.keyed = keyed;
     std::vector<std::byte> record;
-    protocol::write_asked(std::vector<SampleId>(static_cast<std::size_t>(count), SampleId(1)),
-                          record);
+    protocol::write_keys(std::vector<SampleId>(static_cast<std::size_t>(count), SampleId(1)),
+                         record);
     CHECK(stays(rows, request, record, ends) != ends);
   }
   CHECK(command(rows.config.socket, "status").at("protocol_errors") == 0);

@@ -1,11 +1,11 @@
-#include "core/order/asked_epoch.h"
+#include "core/order/keyed_epoch.h"
 
 #include "core/base/check.h"
 #include "core/base/random.h"
 
 namespace batchflow::order {
 
-void AskedEpoch::fill(std::uint64_t first, std::span<Draw> out) {
+void KeyedEpoch::fill(std::uint64_t first, std::span<Draw> out) {
   for (Draw& draw : out) {
     BF_CHECK(has(first));
     draw = {keys_[first - forgotten_], before_ + first};
@@ -13,11 +13,11 @@ void AskedEpoch::fill(std::uint64_t first, std::span<Draw> out) {
   }
 }
 
-void AskedEpoch::forget(std::uint64_t before) {
+void KeyedEpoch::forget(std::uint64_t before) {
   for (; forgotten_ < before && !keys_.empty(); ++forgotten_) keys_.pop_front();
 }
 
-void AskedEpoch::begin_next_epoch() {
+void KeyedEpoch::begin_next_epoch() {
   BF_CHECK(forgotten_ == kBlocks);
   before_ += kBlocks;
   forgotten_ = 0;

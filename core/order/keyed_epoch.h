@@ -1,4 +1,4 @@
-// An epoch of samples that a program asks for by their keys (docs/order.md, "Asked").
+// An epoch of samples that a program asks for by their keys (docs/order.md, "Keyed jobs").
 //
 // Index i is the i-th key that was asked for in the epoch. An index has its draw from then on; what
 // is committed is forgotten. A block is one sample, and a step one block, so that no key waits for
@@ -13,12 +13,12 @@
 
 namespace batchflow::order {
 
-class AskedEpoch final : public DrawnEpoch {
+class KeyedEpoch final : public DrawnEpoch {
  public:
   static constexpr std::uint64_t kBlocks = std::uint64_t{1} << 14;
 
   // `generation` tells its blocks from those of other jobs, and of other times.
-  explicit AskedEpoch(std::uint64_t generation) : generation_(generation) {}
+  explicit KeyedEpoch(std::uint64_t generation) : generation_(generation) {}
 
   std::uint64_t generation() const override { return generation_; }
   bool has(std::uint64_t first) const override { return first >= forgotten_ && first < asked(); }

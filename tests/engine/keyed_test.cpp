@@ -1,9 +1,9 @@
-// Jobs that ask for samples by their keys, beside jobs that read them in an order.
-#include "core/order/asked_epoch.h"
+// Keyed jobs, beside jobs that read samples in an order.
+#include "core/order/keyed_epoch.h"
 #include "policies/registry.h"
 #include "tests/engine/small_world.h"
 
-namespace batchflow::test::asked_test {
+namespace batchflow::test::keyed_test {
 
 namespace {
 
@@ -21,17 +21,17 @@ WorldPlan plan_of(std::uint32_t jobs, Bytes dram) {
   WorldPlan plan;
   plan.jobs = jobs;
   plan.dram = dram;
-  plan.asked = keys_of(plan.samples);
+  plan.keys = keys_of(plan.samples);
   return plan;
 }
 
 }  // namespace
 
-TEST_CASE("a job that asks is given the samples it asked for, in that order, and no others") {
+TEST_CASE("a keyed job is given the samples it asked for, in that order, and no others") {
   for (const std::uint32_t at_once : {1, 3, 64}) {
     CAPTURE(at_once);
     WorldPlan plan = plan_of(0, 200'000);
-    plan.asked_at_once = at_once;
+    plan.keys_at_once = at_once;
     SmallWorld world(plan, policies::policy_list());
     run_by_the_rules(world);
     CHECK(world.answered() == 210);
@@ -41,7 +41,7 @@ TEST_CASE("a job that asks is given the samples it asked for, in that order, and
 
 // Three jobs of two epochs have each sample six times, and the fourth has it twice and more. All is
 // kept as it is decoded, so each is read once, and decoded once.
-TEST_CASE("jobs and a job that asks read and decode each sample once between them") {
+TEST_CASE("jobs and a keyed job read and decode each sample once between them") {
   WorldPlan plan = plan_of(3, 2'000'000);
   plan.config.policies.allocation = "encoded-first:forms=decoded";
   SmallWorld world(plan, policies::policy_list());
@@ -52,7 +52,7 @@ TEST_CASE("jobs and a job that asks read and decode each sample once between the
     CHECK(world.decoded(SampleId(sample)) == 1);
 }
 
-TEST_CASE("a job that asks keeps to its credits where memory is scarce and workers fail") {
+TEST_CASE("a keyed job keeps to its credits where memory is scarce and workers fail") {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     WorldPlan plan = plan_of(3, 220'000);
     plan.seed = seed;
@@ -67,7 +67,7 @@ TEST_CASE("a job that asks keeps to its credits where memory is scarce and worke
 }
 
 // More than order::kCorruptLeast, and more than any share of them that a job may meet.
-TEST_CASE("a job that asks for corrupt samples is given them, each after two reads of its own") {
+TEST_CASE("a keyed job is given corrupt samples, each after two reads of its own") {
   WorldPlan plan = plan_of(0, 200'000);
   for (std::uint64_t sample = 0; sample < 100; sample += 3) plan.corrupt.insert(SampleId(sample));
   SmallWorld world(plan, policies::policy_list());
@@ -78,34 +78,34 @@ TEST_CASE("a job that asks for corrupt samples is given them, each after two rea
   CHECK(world.engine().counters().protocol_errors == 0);
 }
 
-TEST_CASE("a job that asks goes on when it has asked for as many as an epoch has") {
+TEST_CASE("a keyed job goes on when it has asked for as many as an epoch has") {
   WorldPlan plan;
   plan.jobs = 0;
   plan.dram = 200'000;
-  plan.asked_at_once = 32;
-  for (std::uint64_t i = 0; i < 2 * order::AskedEpoch::kBlocks + 100; ++i)
-    plan.asked.emplace_back(i * 37 % plan.samples);
+  plan.keys_at_once = 32;
+  for (std::uint64_t i = 0; i < 2 * order::KeyedEpoch::kBlocks + 100; ++i)
+    plan.keys.emplace_back(i * 37 % plan.samples);
   SmallWorld world(plan, policies::policy_list());
   REQUIRE(world.run(400'000));
-  CHECK(world.answered() == plan.asked.size());
-  CHECK(world.deliveries() == plan.asked.size());
+  CHECK(world.answered() == plan.keys.size());
+  CHECK(world.deliveries() == plan.keys.size());
   CHECK(world.engine().counters().protocol_errors == 0);
 }
 
-TEST_CASE("what a job may not ask for is counted and changes nothing") {
+TEST_CASE("what a keyed job may not ask for is counted and changes nothing") {
   WorldPlan plan = plan_of(1, 200'000);
-  plan.asked = {SampleId(3)};
+  plan.keys = {SampleId(3)};
   SmallWorld world(plan, policies::policy_list());
-  const JobId asking(1);
+  const JobId keyed(1);
   const std::vector<SampleId> beyond{SampleId(100)};
   const std::vector<SampleId> many(5, SampleId(1));  // of four at once
   const std::vector<Bytes> sizes{1};
   const std::vector<SampleId> one{SampleId(1)};
   std::uint64_t at = 50;
-  world.add(engine::SamplesWanted{asking, 0, beyond, {}, {}}, at++);
-  world.add(engine::SamplesWanted{asking, 0, many, {}, {}}, at++);
-  world.add(engine::SamplesWanted{asking, 1, one, {}, {}}, at++);
-  world.add(engine::SamplesWanted{asking, 0, one, {}, sizes}, at++);
+  world.add(engine::SamplesWanted{keyed, 0, beyond, {}, {}}, at++);
+  world.add(engine::SamplesWanted{keyed, 0, many, {}, {}}, at++);
+  world.add(engine::SamplesWanted{keyed, 1, one, {}, {}}, at++);
+  world.add(engine::SamplesWanted{keyed, 0, one, {}, sizes}, at++);
   world.add(engine::SamplesWanted{JobId(0), 0, one, {}, {}}, at++);
   REQUIRE(world.run());
   for (int i = 0; i < 100; ++i) world.step();
@@ -113,7 +113,7 @@ TEST_CASE("what a job may not ask for is counted and changes nothing") {
   CHECK(world.engine().counters().protocol_errors == 5);
 }
 
-TEST_CASE("a job asks with one rank, a sample at a time, and in no other order") {
+TEST_CASE("a keyed job has one rank, batches of one, and no other order") {
   const std::vector<NodeId> one{NodeId(1)};
   const std::vector<NodeId> two{NodeId(1), NodeId(1)};
   const order::Position position(Order::live, 7, 100, 0);
@@ -121,7 +121,7 @@ TEST_CASE("a job asks with one rank, a sample at a time, and in no other order")
   join.dataset = DatasetId(1);
   join.pipeline = PipelineId(1);
   join.order = Order::live;
-  join.asked = true;
+  join.keyed = true;
   join.ranks = one;
   std::vector<engine::JobJoined> wrong(5, join);
   wrong[0].order = Order::strict;
@@ -141,4 +141,4 @@ TEST_CASE("a job asks with one rank, a sample at a time, and in no other order")
   CHECK(world.engine().counters().protocol_errors == 0);
 }
 
-}  // namespace batchflow::test::asked_test
+}  // namespace batchflow::test::keyed_test
