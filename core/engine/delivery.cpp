@@ -18,7 +18,7 @@ void Delivery::wanted(Job& job, const BatchWanted& event) {
   const std::size_t held = rank.batches.size() + rank.credits;
   if (held + event.credits > job.credits) return s_.protocol_error();
   rank.credits += event.credits;
-  // A keyed job waits for what it has asked for alone (Grants::ask).
+  // A keyed job waits for what it has asked for alone (DrawnEpochs::ask).
   if (!job.keyed) rank.stall.wanted(s_.now, event.credits);
   stall_changed(rank);
   s_.look_at(job.index);

@@ -102,7 +102,8 @@ std::optional<Preparation::Need> Dispatching::next_need(Job& job) {
   while (lanes.supply(job.member) < target) {
     const order::Lanes::Need need = lanes.next_need(job.member);
     // Which samples a block of a live order has is known when they have come.
-    if (need.kind == order::Lanes::Need::Kind::make && !grants_.is_decided(job, need.block)) break;
+    if (need.kind == order::Lanes::Need::Kind::make && !drawn_epochs_.is_decided(job, need.block))
+      break;
     if (need.kind == order::Lanes::Need::Kind::make)
       return Preparation::Need{need.block, nullptr, need.remake};
     if (need.kind == order::Lanes::Need::Kind::joined) {

@@ -22,10 +22,11 @@ namespace batchflow::engine {
 
 class Dispatching {
  public:
-  Dispatching(EngineState& state, const ItemShares& item_shares, Grants& grants,
-              const Charges& charges, Preparation& preparation,
+  Dispatching(EngineState& state, const ItemShares& item_shares, const DrawnEpochs& drawn_epochs,
+              Grants& grants, const Charges& charges, Preparation& preparation,
               std::unique_ptr<DispatchPolicy> dispatch, std::unique_ptr<ScalingPolicy> scaling)
       : s_(state),
+        drawn_epochs_(drawn_epochs),
         grants_(grants),
         charges_(charges),
         preparation_(preparation),
@@ -94,6 +95,7 @@ class Dispatching {
   void open_where_room_is();
 
   EngineState& s_;
+  const DrawnEpochs& drawn_epochs_;
   Grants& grants_;
   const Charges& charges_;
   Preparation& preparation_;

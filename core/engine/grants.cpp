@@ -4,7 +4,6 @@
 
 #include "core/base/check.h"
 #include "core/base/random.h"
-#include "core/base/saturating.h"
 #include "core/engine/books.h"
 #include "core/order/generation_numbers.h"
 
@@ -30,7 +29,7 @@ void Grants::begin(Job& job) {
       job.member = stream.lanes->add_relaxed(job.index.value, lanes);
     }
   } else if (job.order == Order::live) {
-    return job.keyed ? begin_keyed(job) : begin_live(job);
+    return begin_live(job);
   } else {
     return begin_in_sequence(job);
   }
@@ -52,11 +51,7 @@ void Grants::choose_numbers(const Job& job, Stream& stream) {
 void Grants::begin_in_sequence(Job& job) {
   order::Lanes& lanes = *s_.streams[job.stream].lanes;
   const order::Position& position = job.committed;
-  // It may go on where an epoch begins that it had not opened when it went back.
-  if (job.mixed && job.mixed_epoch != position.epoch() && position.consumed() == 0) {
-    job.mixed->begin_next_epoch(*position.fields().mixing);
-    job.mixed_epoch = position.epoch();
-  }
+  drawn_epochs_.go_on(job);
   const std::uint64_t generation = job.drawn ? job.drawn->generation() : position.epoch();
   // A weighted epoch of which no step was handed out is not drawn yet. It is drawn when the one
   // before it is over.
@@ -74,109 +69,16 @@ void Grants::begin_in_sequence(Job& job) {
   job.lanes_epoch = job.runs.back().epoch + (over ? 1 : 0);
 }
 
-// ------------------------------------------------------------------------------------ live ----
-
-// Its indices count from where it begins, so no position names them.
+// Live and keyed jobs: an epoch begins where they are committed.
 void Grants::begin_live(Job& job) {
-  const Stream& stream = s_.streams[job.stream];
-  const order::Position::Fields& at = job.committed.fields();
-  auto epoch = std::make_unique<order::LiveEpoch>(
-      order::KeyRoot{at.dataset_version, at.seed}, hash(job.id.value, ++s_.serials),
-      job.committed.next_record(), at.rehearsed, static_cast<std::uint32_t>(job.ranks.size()),
-      job.batch_samples, job.fills_from);
-  job.live = epoch.get();
-  job.drawn = std::move(epoch);
-  job.short_since = kNever;
-  begin_drawn(job, order::kLiveBlocksMost,
-              order::live_block_samples(job.batch_samples, stream.block_samples));
-  job.runs.back().acknowledged = at.consumed;
-}
-
-void Grants::begin_keyed(Job& job) {
-  auto epoch = std::make_unique<order::KeyedEpoch>(hash(job.id.value, ++s_.serials));
-  job.keys = epoch.get();
-  job.drawn = std::move(epoch);
-  begin_drawn(job, order::KeyedEpoch::kBlocks, 1);
-}
-
-// An epoch of so many blocks, of draws that become known as the job goes on.
-void Grants::begin_drawn(Job& job, std::uint64_t blocks, std::uint32_t block_samples) {
-  const auto lane_blocks =
-      static_cast<std::uint32_t>(std::max<std::uint64_t>(256, blocks / order::kLanesMost));
-  const order::LaneSizes sizes{blocks * block_samples, block_samples, lane_blocks};
+  const order::LaneSizes sizes = drawn_epochs_.begin(job);
   order::Lanes& lanes = *s_.streams[job.stream].lanes;
   lanes.set_sizes(sizes);
   job.member = lanes.add_strict(job.index.value, job.drawn->generation(), 0);
   job.lanes_epoch = job.committed.epoch();
   job.draws = sizes.samples;
   open_run(job, job.lanes_epoch, 0);
-}
-
-bool Grants::ask(Job& job, std::span<const SampleId> samples) {
-  const Dataset& dataset = s_.datasets[job.dataset];
-  const std::uint64_t first = dataset.source ? dataset.source->first : 0;
-  const std::uint64_t end = dataset.source ? dataset.source->end : dataset.catalogue->samples();
-  const bool known = std::all_of(samples.begin(), samples.end(), [&](SampleId sample) {
-    return sample.value >= first && sample.value < end;
-  });
-  if (!job.keys || job.runs.empty() || !known) return false;
-  const std::uint64_t out = job.runs.back().first_step + job.keys->asked() - job.committed_step;
-  if (samples.size() > job.credits - std::min<std::uint64_t>(out, job.credits)) return false;
-  job.keys->ask(samples);
-  job.ranks.front().stall.wanted(s_.now, static_cast<std::uint32_t>(samples.size()));
-  s_.look_at(job.index);
-  return true;
-}
-
-bool Grants::is_decided(const Job& job, order::BlockRef block) const {
-  if (!job.live && !job.keys) return true;
-  const order::Lanes& lanes = *s_.streams[job.stream].lanes;
-  const order::BlockName name = lanes.name(block);
-  const order::LaneSizes& sizes = lanes.sizes(block);
-  return job.drawn->has((sizes.first_block_of(name.lane) + name.block) * sizes.block_samples);
-}
-
-// Whether it is known what the step has.
-bool Grants::decide(Job& job, std::uint64_t step) {
-  EpochRun& run = job.runs.back();
-  while (step - run.first_step >= job.live->steps()) {
-    if (job.live->has_ended() || !decide_next(job, run)) return false;
-  }
-  return step < run.first_step + run.steps;
-}
-
-// A step has the next records as soon as there are enough for all ranks. Where they do not come,
-// and the job has used up all that it had, it is filled after a while.
-bool Grants::decide_next(Job& job, EpochRun& run) {
-  order::LiveEpoch& live = *job.live;
-  const GrowingSource& source = *s_.datasets[job.dataset].source;
-  const std::uint64_t whole = live.step_samples();
-  const std::uint64_t there = source.end - live.next();
-  if (there < whole && source.ended) return end_live(live, run, there);
-  if (there < whole) {
-    if (run.first_step + live.steps() != job.committed_step) return false;
-    job.short_since = std::min(job.short_since, s_.now);
-    const std::uint64_t least = job.fills_cut ? job.ranks.size() : 0;
-    if (there < least || !live.can_fill(source.first)) return false;
-    const Instant due = after(job.short_since, job.fills_after);
-    if (s_.now < due) {
-      s_.ask_again(due, job.fills_at, {AlarmKind::look_at_job, job.index.value, job.serial});
-      return false;
-    }
-  }
-  live.decide(std::min(there, whole), source.first);
-  job.short_since = kNever;
-  const std::uint64_t left = source.end - live.next();
-  if (source.ended && (left == 0 || (job.drop_last && left < whole))) end_live(live, run, left);
-  return true;
-}
-
-// Now it is known how many steps there are.
-bool Grants::end_live(order::LiveEpoch& live, EpochRun& run, std::uint64_t records) {
-  live.end(records);
-  run.plan.plain.samples = live.end_index();
-  run.steps = run.plan.steps();
-  return true;
+  job.runs.back().acknowledged = job.committed.fields().consumed;
 }
 
 void Grants::resume(Job& job, const order::Position::PartBlock& part, order::LanePosition& lanes) {
@@ -247,18 +149,9 @@ bool Grants::open_next_run(Job& job) {
     job.wait(Job::Waits::to_take);  // blocks are taken epoch by epoch
     return false;
   }
-  if (job.weights && !freeze(job)) return false;
-  // The next epoch rehearses from what this one has left in the buffer.
-  if (job.buffer && !has_committed_all(job)) return false;
-  if (job.mixed) {
-    if (!has_committed_all(job)) return false;
-    job.mixed->begin_next_epoch(*job.committed.fields().mixing);
-    job.mixed_epoch = run.epoch + 1;
-  }
-  if (job.keys) {
-    if (!has_committed_all(job)) return false;
-    job.keys->begin_next_epoch();
-  }
+  // A drawn epoch follows from how the one before it ended, and a buffer has what that has left.
+  if ((job.drawn || job.buffer) && !has_committed_all(job)) return false;
+  if (!drawn_epochs_.begin_next(job, run.epoch + 1)) return false;
   if (is_to_move(s_, job)) {
     if (has_committed_all(job)) s_.moving_jobs.push_back(job.index);
     return false;
@@ -286,40 +179,6 @@ bool Grants::has_committed_all(const Job& job) {
   return job.committed_step >= last.first_step + last.steps;
 }
 
-// A weighted epoch begins when the last one is committed, with the scores that have come by then.
-// So no step of an epoch is ever drawn from weights that are gone.
-bool Grants::freeze(Job& job) {
-  if (!has_committed_all(job) || !job.weights->settled() || !freeze_newest(job)) return false;
-  draw(job, job.runs.back().epoch + 1);
-  return true;
-}
-
-bool Grants::freeze_newest(Job& job) {
-  job.weights->freeze();
-  if (job.weights->frozen().total() > 0) return true;
-  job.to_refuse = Refusal::nothing_to_draw;
-  return false;
-}
-
-void Grants::draw(Job& job, std::uint32_t epoch) {
-  const Catalogue& catalogue = *s_.datasets[job.dataset].catalogue;
-  const order::KeyRoot root{catalogue.version(), job.committed.fields().seed};
-  const order::WeightTree& weights = job.weights->frozen();
-  job.drawn = std::make_unique<order::WeightedEpoch>(
-      weights, root, epoch, job.draws,
-      job.multinomial ? order::Drawing::multinomial : order::Drawing::systematic);
-  if (job.committed.epoch() == epoch) job.committed.begin_draws(weights.digest(), job.draws);
-}
-
-void Grants::draw_mixture(Job& job) {
-  const order::Position::Fields& at = job.committed.fields();
-  auto epoch = std::make_unique<order::MixedEpoch>(
-      *at.mixing, order::KeyRoot{at.dataset_version, at.seed}, at.consumed, at.draws);
-  job.mixed = epoch.get();
-  job.mixed_epoch = at.epoch;
-  job.drawn = std::move(epoch);
-}
-
 // Removes the charge of blocks that were made ahead for a tail that is left out.
 void Grants::uncharge_unneeded(const Job& job) {
   for (std::size_t i = job.charged.size(); i-- > 0;) {
@@ -337,8 +196,13 @@ bool Grants::has_step(Job& job, std::uint64_t step) {
   while (step >= job.runs.back().first_step + job.runs.back().steps) {
     if (!open_next_run(job)) return false;
   }
-  if (job.keys) return step - job.runs.back().first_step < job.keys->asked();
-  return !job.live || decide(job, step);
+  const bool decided = drawn_epochs_.decide(job, step);
+  if (!DrawnEpochs::is_at_end(job)) return decided;
+  // Now it is known how many steps there are.
+  EpochRun& run = job.runs.back();
+  run.plan.plain.samples = job.live->end_index();
+  run.steps = run.plan.steps();
+  return decided && step < run.first_step + run.steps;
 }
 
 EpochRun& Grants::run_of(Job& job, std::uint64_t step) {
@@ -516,12 +380,7 @@ void Grants::forget_committed(Job& job) {
     run.plain.forget(all ? run.plain.end() : run.plan.plain.step(done).from, drop);
     run.rehearsed.forget(run.plan.buffer_draws(done).from, drop);
     BlockSelection::forget_chosen(job, run.epoch);
-    if (job.mixed && run.epoch == job.committed.epoch()) {
-      const std::uint32_t block = s_.streams[job.stream].block_samples;
-      job.mixed->forget(job.committed.consumed() / block * block);
-    }
-    if (job.live) job.live->forget(done * job.live->step_samples());
-    if (job.keys && &run == &job.runs.back()) job.keys->forget(done);
+    drawn_epochs_.forget(job, run, done);
     if (!all || job.runs.size() == 1) return;
     for (Sequence* one : run.sequences())
       std::for_each(one->grants.begin(), one->grants.end(), drop);

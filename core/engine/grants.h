@@ -1,17 +1,20 @@
 // A job's sequence: which blocks it has taken, in which order, and in which epoch it is.
 //
 // The order (core/order/lanes.h) says which blocks a job may take, and BlockSelection which of them
-// it takes. This part takes it, and cuts epochs into steps.
+// it takes. This part takes it, and cuts epochs into steps. Of drawn orders DrawnEpochs says which
+// samples an epoch has.
 #pragma once
 
 #include "core/engine/block_selection.h"
+#include "core/engine/drawn_epochs.h"
 #include "core/engine/state.h"
 
 namespace batchflow::engine {
 
 class Grants {
  public:
-  Grants(EngineState& state, BlockSelection& selection) : s_(state), selection_(selection) {}
+  Grants(EngineState& state, BlockSelection& selection, DrawnEpochs& drawn_epochs)
+      : s_(state), selection_(selection), drawn_epochs_(drawn_epochs) {}
 
   // Starts the job's sequence at its committed position.
   void begin(Job& job);
@@ -20,18 +23,6 @@ class Grants {
 
   // A job that joins now has its samples chosen by the policy, if its order is relaxed.
   bool chooses_samples() const { return selection_.chooses_samples(); }
-  // The weighted job's next draws use the scores that have come. False: all weights are zero.
-  bool freeze_newest(Job& job);
-  // Makes the draws of an epoch of a weighted order, from the weights frozen for it.
-  void draw(Job& job, std::uint32_t epoch);
-  // Makes the draws of a mixture, from where the job is.
-  void draw_mixture(Job& job);
-  // The source of a live job has ended, and all that it had is decided.
-  static bool is_at_end(const Job& job) { return job.live && job.live->has_ended(); }
-  // The job asks for these samples. False: not one that it may ask for now.
-  [[nodiscard]] bool ask(Job& job, std::span<const SampleId> samples);
-  // Whether the block has samples that are known by now.
-  bool is_decided(const Job& job, order::BlockRef block) const;
   // The job has begun after the last of its epochs, or has yet to begin: it gets nothing.
   bool gets_nothing(const Job& job) const;
   // Whether the job has a step of that number. False after its last epoch. False, too, before all
@@ -66,14 +57,8 @@ class Grants {
   bool open_next_run(Job& job);
   // All steps of the epochs that it has begun.
   static bool has_committed_all(const Job& job);
-  bool freeze(Job& job);
   bool may_open_next(const Job& job) const;
   void begin_live(Job& job);
-  void begin_keyed(Job& job);
-  void begin_drawn(Job& job, std::uint64_t blocks, std::uint32_t block_samples);
-  bool decide(Job& job, std::uint64_t step);
-  bool decide_next(Job& job, EpochRun& run);
-  static bool end_live(order::LiveEpoch& live, EpochRun& run, std::uint64_t records);
   // For the next index that is not granted: the node that it belongs to (none, if all nodes have
   // one sequence), and where that node's indices end.
   struct Turn {
@@ -96,6 +81,7 @@ class Grants {
 
   EngineState& s_;
   BlockSelection& selection_;
+  DrawnEpochs& drawn_epochs_;
 };
 
 }  // namespace batchflow::engine

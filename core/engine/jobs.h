@@ -260,8 +260,7 @@ struct Job {
   bool node_local = false;      // each node has a sequence of its own: relaxed
   std::uint32_t rehearsed = 0;  // m
   Buffer* buffer = nullptr;     // that the engine fills for it; null: none
-  std::unique_ptr<LossWeights> loss_weights;  // mixed: by which its weights change; null: by none
-  Duration fills_after{};                     // live, as JobJoined has them
+  Duration fills_after{};       // live, as JobJoined has them
   std::uint64_t fills_from = 0;
   bool fills_cut = false;
   bool keyed = false;  // live: a program asks for its samples by their keys
@@ -324,9 +323,13 @@ struct Job {
 
   // Grants
   order::MemberId member;
-  std::uint32_t lanes_epoch = 0;             // the epoch that its member is running
-  std::deque<EpochRun> runs;                 // oldest uncommitted first; the last one is granting
-  std::vector<Grant> resumed;                // rests of partly used blocks, taken first
+  std::uint32_t lanes_epoch = 0;  // the epoch that its member is running
+  std::deque<EpochRun> runs;      // oldest uncommitted first; the last one is granting
+  std::vector<Grant> resumed;     // rests of partly used blocks, taken first
+  std::deque<order::ChosenEpoch> chosen_epochs;  // if samples are chosen; oldest first
+  Instant asks_again{};  // when the selection policy is asked again, if that is to come
+
+  // DrawnEpochs
   std::unique_ptr<order::DrawnEpoch> drawn;  // drawn orders: the running epoch
   order::MixedEpoch* mixed = nullptr;        // mixed orders: the same
   std::uint32_t mixed_epoch = 0;             // and of which epoch these draws are
@@ -334,16 +337,17 @@ struct Job {
   order::KeyedEpoch* keys = nullptr;         // keyed jobs: the same
   Instant short_since = kNever;  // live: since when its ranks wait for records that have not come
   Instant fills_at{};            // live: when it is looked at again, if that is to come
-  std::deque<order::ChosenEpoch> chosen_epochs;  // if samples are chosen; oldest first
-  Instant asks_again{};  // when the selection policy is asked again, if that is to come
 
-  // What the job reports: the engine adds to them, and Grants freezes the weights of an epoch.
+  std::unique_ptr<LossWeights> loss_weights;  // MixtureWeights; null: nothing changes them
+
+  // What the job reports: the engine adds to them, and DrawnEpochs freezes the weights of an epoch.
   std::unique_ptr<order::Weights> weights;  // weighted orders
   order::ExemplarBuffer exemplars;
 
   Digest told_buffer = 0;  // Grants; of what its ranks know of its buffer
 
-  // Commits. Membership voids the steps below the next one where the job starts over.
+  // Commits. Membership voids the steps below the next one where the job starts over. DrawnEpochs
+  // and MixtureWeights write what is drawn from into the position.
   std::uint64_t committed_step = 0;  // all below are committed
   order::Position committed;
 

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/base/check.h"
-#include "core/base/config_value.h"
 #include "core/engine/books.h"
 #include "core/engine/seed_group.h"
 #include "core/order/lane_sizes.h"
@@ -43,7 +42,8 @@ std::optional<Refusal> Membership::objection(const JobJoined& event) const {
   }
   if ((event.order == Order::mixed) != (event.position && event.position->fields().mixing))
     return event.order == Order::mixed ? Refusal::bad_request : Refusal::bad_position;
-  if (!event.weights_policy.empty() && !has_weights_policy(event)) return Refusal::bad_request;
+  if (!event.weights_policy.empty() && !mixture_weights_.may_follow(event))
+    return Refusal::bad_request;
   const Catalogue& catalogue = *s_.datasets[dataset].catalogue;
   const bool cuts_relaxed = event.order == Order::relaxed && !is_chosen(event);
   if (((event.node_local || event.runs) && !cuts_relaxed) ||
@@ -66,17 +66,6 @@ std::optional<Refusal> Membership::objection(const JobJoined& event) const {
   const std::uint64_t epoch = epoch_samples_of(event, catalogue, event.position);
   if (event.drop_last && step > epoch) return Refusal::bad_request;
   return std::nullopt;
-}
-
-// Whether there is such a policy, and weights that it may change.
-bool Membership::has_weights_policy(const JobJoined& event) const {
-  if (event.order != Order::mixed || !event.position->fields().mixing->may_change()) return false;
-  try {
-    s_.list.choose(PolicyKind::mixture, event.weights_policy);
-    return true;
-  } catch (const ConfigError&) {
-    return false;
-  }
 }
 
 void Membership::refuse_join(JobId job, Refusal why, std::uint64_t needed,
@@ -178,9 +167,7 @@ void Membership::joined(const JobJoined& event) {
   reserves_.take(job);
   item_shares_.settle(dataset);
   if (event.buffer != 0) join_buffer(job, event, *dataset.catalogue);
-  if (!event.weights_policy.empty())
-    job.loss_weights =
-        std::make_unique<LossWeights>(event.weights_policy, s_.list, *position.fields().mixing);
+  if (!event.weights_policy.empty()) mixture_weights_.follow(job, event);
   s_.promise_joined(job, event);
   joining_.push_back(index);
 }
@@ -191,18 +178,8 @@ void Membership::join_buffer(Job& job, const JobJoined& event, const Catalogue& 
   for (const BufferName& name : gone) s_.promise_buffer_gone(name);
 }
 
-// An epoch is drawn when all ranks have asked for a batch: by then they have reported the scores
-// that they know. If the weights of before are lost, an epoch that was begun begins again.
 void Membership::draw_when_all_ask(Job& job) {
-  // A job with weights that are all zero is refused before the step ends. Until then it draws
-  // nothing.
-  const bool begins = job.weights && !job.drawn && !job.to_refuse && job.weights->settled() &&
-                      job.state == Job::State::running;
-  const bool all_ask = std::all_of(job.ranks.begin(), job.ranks.end(),
-                                   [](const RankState& rank) { return rank.credits > 0; });
-  if (!begins || !all_ask || !grants_.freeze_newest(job)) return;
-  grants_.draw(job, job.committed.epoch());
-  begin(job);
+  if (drawn_epochs_.draw_first(job)) begin(job);
 }
 
 void Membership::begin(Job& job) {
@@ -269,7 +246,7 @@ void Membership::end_service(Job& job) {
   reserves_.give_up(job);
   std::erase(s_.streams[job.stream].jobs, job.index);
   std::erase(s_.weighted_jobs, job.index);
-  std::erase(unsettled_, job.index);
+  drawn_epochs_.leave(job);
   item_shares_.settle(s_.datasets[s_.streams[job.stream].dataset]);
   streams_.close_if_empty(job.stream);
 }
@@ -467,58 +444,16 @@ void Membership::admit(Job& job) {
   if (!job.moves) tell_buffer(s_, job);  // how many steps an epoch has depends on it
   if (!std::exchange(job.moves, false))
     s_.emit(Admit{job.id, stream.id, job.credits, stream.block_samples, job.committed_step});
-  if (job.order == Order::mixed && !job.mixed) {
-    grants_.draw_mixture(job);
-    unsettled_.push_back(job.index);
-  }
-  if (!is_unsettled(job) && job.order != Order::listed && (!job.weights || job.drawn)) begin(job);
+  if (job.order == Order::mixed && !job.mixed) drawn_epochs_.begin_mixture(job);
+  if (drawn_epochs_.is_settled(job) && job.order != Order::listed && (!job.weights || job.drawn))
+    begin(job);
   s_.look_at(job.index);
 }
 
-bool Membership::is_unsettled(const Job& job) const {
-  return std::find(unsettled_.begin(), unsettled_.end(), job.index) != unsettled_.end();
-}
-
-// The orders of a mixture's sources are found over several steps before its job begins.
 void Membership::settle_mixtures(std::uint64_t most) {
-  for (const JobIndex index : std::vector(unsettled_)) {
-    Job& job = s_.jobs[index];
-    if (!job.mixed->settle(most)) {
-      s_.alarms.set(s_.now, {});
-      return;
-    }
-    std::erase(unsettled_, index);
-    if (job.state == Job::State::running) begin(job);
+  for (const JobIndex index : drawn_epochs_.settle(most)) {
+    if (s_.jobs[index].state == Job::State::running) begin(s_.jobs[index]);
   }
-}
-
-void Membership::mixture_changed(Job& job, const MixtureChanged& event) {
-  if (job.state == Job::State::refused) return s_.stale();
-  const auto& mixing = job.committed.fields().mixing;
-  if (!mixing || !mixing->may_change()) return s_.protocol_error();
-  // Clients count how many there can be; ranks that ask at one time may be one too many. Where the
-  // job is committed, all are to come that are to come where it is drawn.
-  if (mixing->changes_left() == 0) return s_.stale();
-  const std::uint64_t soonest = job.mixed ? job.mixed->soonest() : mixing->soonest();
-  const order::MixtureChange change{
-      std::max(event.at, soonest), {event.parts.begin(), event.parts.end()}, event.at < soonest};
-  const std::string problem =
-      job.mixed ? job.mixed->problem_of(change) : mixing->problem_of(change);
-  if (!problem.empty() || !job.committed.change(change).empty()) return s_.protocol_error();
-  if (job.mixed) job.mixed->change(change);
-  s_.promise_mixture_changed(job, change);
-  s_.emit(MixtureSet{job.id, change.at, s_.arena.copy(change.parts), change.soon});
-}
-
-void Membership::losses_reported(Job& job, const LossesReported& event) {
-  if (job.state == Job::State::refused) return s_.stale();
-  if (!job.loss_weights || event.losses.size() != job.loss_weights->sources())
-    return s_.protocol_error();
-  job.loss_weights->report(event.losses);
-  const std::uint64_t refused = job.loss_weights->refused();
-  const auto parts = job.loss_weights->decide(job.id, *job.committed.fields().mixing);
-  s_.refused_weights += job.loss_weights->refused() - refused;
-  if (parts) mixture_changed(job, {job.id, 0, *parts});
 }
 
 void Membership::still_stranded(StreamId index, std::uint64_t serial) {

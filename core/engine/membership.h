@@ -10,7 +10,9 @@
 #include "core/engine/commits.h"
 #include "core/engine/delivery.h"
 #include "core/engine/dispatching.h"
+#include "core/engine/drawn_epochs.h"
 #include "core/engine/grants.h"
+#include "core/engine/mixture_weights.h"
 #include "core/engine/preparation.h"
 #include "core/engine/reserves.h"
 #include "core/engine/state.h"
@@ -21,30 +23,30 @@ namespace batchflow::engine {
 class Membership {
  public:
   Membership(EngineState& state, ItemShares& item_shares, Charges& charges,
-             Preparation& preparation, Grants& grants, Commits& commits, Delivery& delivery,
-             Dispatching& dispatching, Streams& streams, Reserves& reserves)
+             Preparation& preparation, DrawnEpochs& drawn_epochs, Grants& grants, Commits& commits,
+             Delivery& delivery, Dispatching& dispatching, Streams& streams, Reserves& reserves,
+             MixtureWeights& mixture_weights)
       : s_(state),
         item_shares_(item_shares),
         charges_(charges),
         preparation_(preparation),
+        drawn_epochs_(drawn_epochs),
         grants_(grants),
         commits_(commits),
         delivery_(delivery),
         dispatching_(dispatching),
         streams_(streams),
-        reserves_(reserves) {}
+        reserves_(reserves),
+        mixture_weights_(mixture_weights) {}
 
   void joined(const JobJoined& event);
   void left(Job& job);
   void rank_lost(Job& job, Rank rank);
   void resized(Job& job, const JobResized& event);
-  // A rank wants a batch. The first draws of a weighted job wait until all ranks have asked.
+  // A rank wants a batch. A weighted job begins when all ranks do.
   void draw_when_all_ask(Job& job);
   // Works on the mixtures of jobs that have yet to begin, for `most` samples of their sources.
   void settle_mixtures(std::uint64_t most);
-  void mixture_changed(Job& job, const MixtureChanged& event);
-  // The policy of its weights may want others by now.
-  void losses_reported(Job& job, const LossesReported& event);
   void timed_out(JobIndex job, std::uint64_t serial);
   void still_stranded(StreamId stream, std::uint64_t serial);
   void refuse_join(JobId job, Refusal why, std::uint64_t needed, std::uint64_t available);
@@ -69,7 +71,6 @@ class Membership {
   void join_buffer(Job& job, const JobJoined& event, const Catalogue& catalogue);
   std::uint64_t seed_group(const JobJoined& event, bool chosen) const;
   bool is_chosen(const JobJoined& event) const;
-  bool has_weights_policy(const JobJoined& event) const;
   std::optional<Refusal> objection(const JobJoined& event) const;
   void move(Job& job);
   JobJoined as_joined(const Job& job) const;
@@ -77,7 +78,6 @@ class Membership {
   bool reserve_resized(Job& job);
   void start_over(Job& job, bool all_ranks_gone);
   void admit(Job& job);
-  bool is_unsettled(const Job& job) const;
   void end_service(Job& job);
   void forget(Job& job);
   bool keep_promises(Place place);
@@ -86,14 +86,15 @@ class Membership {
   ItemShares& item_shares_;
   Charges& charges_;
   Preparation& preparation_;
+  DrawnEpochs& drawn_epochs_;
   Grants& grants_;
   Commits& commits_;
   Delivery& delivery_;
   Dispatching& dispatching_;
   Streams& streams_;
   Reserves& reserves_;
+  MixtureWeights& mixture_weights_;
   std::vector<JobIndex> joining_;
-  std::vector<JobIndex> unsettled_;   // of mixtures that cannot be drawn from yet
   std::vector<JobIndex> refused_;     // jobs that still have batches with their ranks
   std::vector<Place> over_promised_;  // too small for their promises
   std::size_t refusals_left_ = 0;     // in this step

@@ -90,7 +90,7 @@ void Engine::Parts::look_at_jobs() {
     job.to_look_at = false;
     assembly.pump(job);
     // That a source has ended may turn out when all that it had is committed.
-    if (job.state == Job::State::running && Grants::is_at_end(job)) commits.end_epochs(job);
+    if (job.state == Job::State::running && DrawnEpochs::is_at_end(job)) commits.end_epochs(job);
     dispatching.review(job);
   }
   s.jobs_to_look_at.clear();

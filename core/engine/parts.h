@@ -16,6 +16,7 @@
 #include "core/engine/datasets.h"
 #include "core/engine/delivery.h"
 #include "core/engine/dispatching.h"
+#include "core/engine/drawn_epochs.h"
 #include "core/engine/early_reads.h"
 #include "core/engine/engine.h"
 #include "core/engine/explain.h"
@@ -28,6 +29,7 @@
 #include "core/engine/kept_before.h"
 #include "core/engine/listed.h"
 #include "core/engine/membership.h"
+#include "core/engine/mixture_weights.h"
 #include "core/engine/nodes.h"
 #include "core/engine/preparation.h"
 #include "core/engine/reads.h"
@@ -65,18 +67,20 @@ struct Engine::Parts final : Reads::Listener {
         selection(s, items, make<MakeSelection>(selection_choice, s.random.split(2))),
         preparation(s, reads, items, charges, workers, suspects, block_parts, second_workers,
                     selection),
-        grants(s, selection),
+        drawn_epochs(s),
+        grants(s, selection, drawn_epochs),
         assembly(s, grants),
         commits(s, grants),
         delivery(s, reads, assembly, commits),
         listed(s, item_shares, reads),
-        dispatching(s, item_shares, grants, charges, preparation,
+        dispatching(s, item_shares, drawn_epochs, grants, charges, preparation,
                     make<MakeDispatch>(dispatch_choice, s.random.split(3)),
                     make<MakeScaling>(scaling_choice, s.random.split(4))),
         streams(s, item_shares, preparation, assembly),
         reserves(s, streams),
-        membership(s, item_shares, charges, preparation, grants, commits, delivery, dispatching,
-                   streams, reserves),
+        mixture_weights(s),
+        membership(s, item_shares, charges, preparation, drawn_epochs, grants, commits, delivery,
+                   dispatching, streams, reserves, mixture_weights),
         nodes(s, item_shares, preparation, streams, membership) {
     s.memory.complete_views_with(
         [this](PlaceView& place, std::span<ShareView> views, const Allocation::Shares& shares) {
@@ -143,7 +147,7 @@ struct Engine::Parts final : Reads::Listener {
     if (!live_job->keyed) return listed.wanted(*live_job, event);
     if (live_job->state != Job::State::running) return s.stale();
     const bool is_plain = event.rank == 0 && event.next_uses.empty() && event.sizes.empty();
-    if (!is_plain || !grants.ask(*live_job, event.samples)) s.protocol_error();
+    if (!is_plain || !drawn_epochs.ask(*live_job, event.samples)) s.protocol_error();
   }
   void on(const BatchConsumed& event) {
     if (Job* live_job = job(event.job)) delivery.consumed(*live_job, event);
@@ -186,10 +190,10 @@ struct Engine::Parts final : Reads::Listener {
   void on(const ConfigurationChanged& event);
   void on(const TimerFired&) {}  // what is due is done in any step
   void on(const MixtureChanged& event) {
-    if (Job* live_job = job(event.job)) membership.mixture_changed(*live_job, event);
+    if (Job* live_job = job(event.job)) mixture_weights.changed(*live_job, event);
   }
   void on(const LossesReported& event) {
-    if (Job* live_job = job(event.job)) membership.losses_reported(*live_job, event);
+    if (Job* live_job = job(event.job)) mixture_weights.losses_reported(*live_job, event);
   }
   void on(const SamplesKept& event) { kept_before.kept(event); }
   void on(const SamplesDescribed& event);
@@ -231,6 +235,7 @@ struct Engine::Parts final : Reads::Listener {
   SecondWorkers second_workers;
   BlockSelection selection;
   Preparation preparation;
+  DrawnEpochs drawn_epochs;
   Grants grants;
   Assembly assembly;
   Commits commits;
@@ -239,6 +244,7 @@ struct Engine::Parts final : Reads::Listener {
   Dispatching dispatching;
   Streams streams;
   Reserves reserves;
+  MixtureWeights mixture_weights;
   Membership membership;
   Nodes nodes;
   Instant asks_allocation_at{};
