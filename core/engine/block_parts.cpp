@@ -134,7 +134,7 @@ bool BlockParts::begin_kept(MakingIndex index) {
   Making& making = s_.makings[index];
   const Block& block = s_.blocks[making.block];
   if (making.next > 0 || block.rehearsal) return false;
-  const ShareId share = items_.kept_whole(s_.streams[block.stream], making.node);
+  const ShareId share = kept_items_.whole(s_.streams[block.stream], making.node);
   if (share.is_none()) return false;
   items_.use_whole(making, share);
   making.draws.clear();
@@ -149,7 +149,7 @@ bool BlockParts::begin_plain(MakingIndex index, Bytes most) {
   Making& making = s_.makings[index];
   const Block& block = s_.blocks[making.block];
   const Stream& stream = s_.streams[block.stream];
-  if (making.next > 0 || block.rehearsal || !items_.plain(stream)) return false;
+  if (making.next > 0 || block.rehearsal || !kept_items_.plain(stream)) return false;
   const Bytes all = saturating_product(block.samples, largest_staged(s_, stream));
   if (all > most) return false;
   Reads::Spec spec;

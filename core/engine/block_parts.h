@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/engine/items.h"
+#include "core/engine/kept_items.h"
 #include "core/engine/state.h"
 #include "core/engine/suspects.h"
 
@@ -10,8 +11,9 @@ namespace batchflow::engine {
 
 class BlockParts {
  public:
-  BlockParts(EngineState& state, Reads& reads, Items& items, Suspects& suspects)
-      : s_(state), reads_(reads), items_(items), suspects_(suspects) {}
+  BlockParts(EngineState& state, Reads& reads, Items& items, const KeptItems& kept_items,
+             Suspects& suspects)
+      : s_(state), reads_(reads), items_(items), kept_items_(kept_items), suspects_(suspects) {}
 
   // The making waits for its turn to begin its next part.
   void wait(MakingIndex making);
@@ -35,6 +37,7 @@ class BlockParts {
   EngineState& s_;
   Reads& reads_;
   Items& items_;
+  const KeptItems& kept_items_;
   Suspects& suspects_;
 };
 

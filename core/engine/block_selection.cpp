@@ -120,7 +120,7 @@ void BlockSelection::choose_samples(Job& job, const Block& block, NodeIndex node
                                block.sizes.block_samples;
     const auto candidates = epoch.candidates(
         std::max<std::size_t>(std::min(wanted, order::kChosenCandidatesMost), count));
-    items_.show(stream, node, candidates, samples_);
+    kept_items_.show(stream, node, candidates, samples_);
     s_.samples_looked_up += candidates.size() / 8;  // a candidate costs less than an ingredient
     picks_.assign(count, UINT32_MAX);
     const SamplesView view{job.id, epoch.epoch(), left, samples_, s_.now};

@@ -10,15 +10,16 @@
 #include <utility>
 #include <vector>
 
-#include "core/engine/items.h"
+#include "core/engine/kept_items.h"
 #include "core/engine/state.h"
 
 namespace batchflow::engine {
 
 class BlockSelection {
  public:
-  BlockSelection(EngineState& state, const Items& items, std::unique_ptr<SelectionPolicy> policy)
-      : s_(state), items_(items) {
+  BlockSelection(EngineState& state, const KeptItems& kept_items,
+                 std::unique_ptr<SelectionPolicy> policy)
+      : s_(state), kept_items_(kept_items) {
     change(std::move(policy));
   }
 
@@ -75,7 +76,7 @@ class BlockSelection {
   void check_picks(const Job& job, std::size_t offered);
 
   EngineState& s_;
-  const Items& items_;
+  const KeptItems& kept_items_;
   std::unique_ptr<SelectionPolicy> policy_;
   std::uint64_t refused_ = 0;
   std::vector<Held> held_;  // jobs that were let wait when they were looked at last

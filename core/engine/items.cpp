@@ -1,7 +1,6 @@
 #include "core/engine/items.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "core/base/check.h"
@@ -91,12 +90,12 @@ void Items::announce(const Making& making) {
     if (at % kPrefetched == 0) prefetch(draws.subspan(at));
     const Bytes staged = staged_alone(draw.sample);
     if (taken > 0 && saturating_sum(taken, staged) > staging_most_) break;
-    next_uses_ = {};
+    admission_.next_sample();
     const auto request = [&](const SharePart& part, Bytes bytes) {
       const ItemId item = part.spec.item_of(draw.sample);
       const bool kept = part.share->resident(item);
       const Slots slots = kept ? part.share->slots(item) : slots_for(bytes, part.spec.slot_bytes);
-      return std::pair(access_to(part, item, draw.sample, slots), kept);
+      return std::pair(admission_.access_to(part, item, draw.sample, slots), kept);
     };
     if (decoded != nullptr) {
       const auto [access, kept] = request(*decoded, decoded->spec.slot_bytes);
@@ -104,7 +103,7 @@ void Items::announce(const Making& making) {
       if (kept) continue;
     }
     if (encoded == nullptr) continue;
-    auto [access, kept] = request(*encoded, stored_bytes(draw.sample));
+    auto [access, kept] = request(*encoded, admission_.stored_bytes(draw.sample));
     const bool under_way = !kept && around_.under_way &&
                            !reads_.shown()
                                 .find(making.node, around_.dataset->id, draw.sample, Form::encoded)
@@ -154,11 +153,11 @@ void Items::look_around(MakingIndex making_index) {
   brought_.clear();
   if (brought_by_.size() > 0) brought_by_ = {};
   around_.dataset = &dataset;
-  future_.look_at(dataset, lane_of(s_.blocks[making.block]));
   around_.bytes = dataset.catalogue->is_uniform() ? dataset.catalogue->largest_bytes() : 0;
   around_.staged = staged_bytes(s_, around_.bytes);
   around_.bundle_shift = dataset.catalogue->bundle_shift();
   around_.placed = caches.homes() ? &caches : nullptr;
+  around_.homes_of = caches.homes() ? caches.homes()->members() : 1;
   around_.runs = stream.run_shift > 0 && !s_.blocks[making.block].rehearsal;
   // Where nodes share nothing, which of them comes to a sample next is not known.
   const bool by_this_node = caches.homes() || std::all_of(caches.all().begin(), caches.all().end(),
@@ -169,6 +168,7 @@ void Items::look_around(MakingIndex making_index) {
   around_.foretold = by_this_node;
   around_.under_way = reads_.shown().any(making.node, dataset.id);
   around_.job = s_.jobs.live(making.job) ? s_.jobs[making.job].id : JobId::none();
+  admission_.look_at(around_, lane_of(s_.blocks[making.block]));
   around_.homes.clear();
   around_.likely.clear();
   const auto add = [&](NodeIndex node) {
@@ -206,9 +206,6 @@ std::optional<Future::Lane> Items::lane_of(const Block& block) const {
   return Future::Lane{&stream, block.name.generation, block.sizes, block.name.lane};
 }
 
-Bytes Items::stored_bytes(SampleId sample) const {
-  return around_.bytes > 0 ? around_.bytes : around_.dataset->catalogue->bytes(sample);
-}
 Bytes Items::staged_alone(SampleId sample) const {
   return around_.bytes > 0 ? around_.staged : staged_bytes(s_, *around_.dataset, sample);
 }
@@ -217,7 +214,7 @@ Bytes Items::staged_alone(SampleId sample) const {
 void Items::look_up_one(MakingIndex making_index, std::uint32_t at) {
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[at];
-  next_uses_ = {};
+  admission_.next_sample();
   ingredient.form = Form::encoded;
   ingredient.staging = RequestId::none();
   ingredient.keep_decoded = false;
@@ -239,7 +236,7 @@ void Items::look_up_one(MakingIndex making_index, std::uint32_t at) {
       if (around_.runs) {
         const SharePart& part = s_.memory[home.encoded->dram];
         const ItemId item = part.spec.item_of(sample);
-        part.share->access(access_to(part, item, sample, part.share->slots(item)), gone_);  // a hit
+        admission_.hit(part, admission_.access_to(part, item, sample, part.share->slots(item)));
       }
       firsts_.push_back({at, first});
       return;
@@ -256,49 +253,18 @@ void Items::look_up_one(MakingIndex making_index, std::uint32_t at) {
       use_brought(making_index, at, home))
     return;
   if (bundle_shift > 0 && home.encoded && home.node == making.node &&
-      admit_bundle(*home.encoded, sample,
-                   staging_most_ - std::min(staging_most_, staging_taken_))) {
+      admission_.admit_bundle(*home.encoded, sample,
+                              staging_most_ - std::min(staging_most_, staging_taken_))) {
     staging_taken_ += staged_bundle_bytes(s_, dataset, sample);
     new_bundles_.set(sample.value >> bundle_shift, at);
     groups_.add({ShareId::none(), home.encoded->dram}, first_in_bundle(sample, bundle_shift), at);
     return;
   }
   staging_taken_ += staged_alone(sample);
-  groups_.add({ShareId::none(),
-               home.encoded ? admit_encoded(*home.encoded, sample, kept_decoded) : ShareId::none()},
-              sample, at);
-}
-
-void Items::show(const Stream& stream, NodeIndex node,
-                 std::span<const order::ChosenEpoch::Candidate> candidates,
-                 std::vector<SampleCandidate>& out) const {
-  const Dataset& dataset = s_.datasets[stream.dataset];
-  const ItemCaches& caches = item_shares_.caches(dataset.id);
-  const bool placed = caches.homes().has_value();
-  const auto kept = [&](const ItemCache* cache, SampleId sample) {
-    if (cache == nullptr) return false;
-    for (const ShareId share : {cache->dram, cache->nvme}) {
-      if (share.is_none()) continue;
-      const SharePart& part = s_.memory[share];
-      if (part.share->resident(part.spec.item_of(sample))) return true;
-    }
-    return false;
-  };
-  out.clear();
-  for (const order::ChosenEpoch::Candidate& candidate : candidates) {
-    const SampleId sample = candidate.sample;
-    const std::size_t member =
-        placed ? caches.home_of(dataset.catalogue->version(),
-                                first_in_bundle(sample, dataset.catalogue->bundle_shift()))
-               : 0;
-    const NodeIndex home = placed ? s_.node_of.at(caches.homes()->member(member)) : node;
-    const bool decodes = stream.pipeline->decodes();
-    const bool lost = s_.nodes[home].lost;
-    out.push_back(
-        {sample, candidate.passed_over,
-         !lost && decodes && kept(caches.find(home, stream.pipeline->prefix_hash), sample),
-         !lost && kept(caches.find(home, 0), sample), dataset.catalogue->bytes(sample)});
-  }
+  groups_.add(
+      {ShareId::none(), home.encoded ? admission_.admit_encoded(*home.encoded, sample, kept_decoded)
+                                     : ShareId::none()},
+      sample, at);
 }
 
 // Another making decodes the sample. If that fails, it must be read for this one.
@@ -330,7 +296,7 @@ bool Items::bring_bundle(const Around::Home& home, SampleId sample) {
                          ? s_.memory.staging(dram_of(s_.nodes[home.node].id)).free()
                          : UINT64_MAX;
   const Bytes before = found == brought_.end() ? 0 : found->staged;
-  if (!admit_bundle(*home.encoded, sample, free - std::min(free, before))) return false;
+  if (!admission_.admit_bundle(*home.encoded, sample, free - std::min(free, before))) return false;
   Brought& bringer =
       found == brought_.end() ? brought_.emplace_back(Brought{index, {}, 0}) : *found;
   bringer.firsts.push_back(first_in_bundle(sample, around_.bundle_shift));
@@ -367,9 +333,9 @@ bool Items::use_resident(MakingIndex making_index, std::uint32_t at, ShareId ind
   // What is yet to come is pinned by what brings it.
   const Reads::Provider provider =
       share.pinned(item) ? reads_.provider(index, item) : Reads::Provider{};
-  const Access access = access_to(part, item, ingredient.sample, share.slots(item));
-  share.access(access, gone_);  // a hit
-  follow(part, access, true);
+  const Access access = admission_.access_to(part, item, ingredient.sample, share.slots(item));
+  admission_.hit(part, access);
+  admission_.follow(part, access, true);
   // A part waits only for older ones, so no two parts wait for each other.
   const bool younger =
       !provider.making.is_none() && s_.makings[provider.making].part >= making.part;
@@ -404,43 +370,6 @@ bool Items::use_resident(MakingIndex making_index, std::uint32_t at, ShareId ind
   if (s_.config.hold_ingredients) making.pins.push_back({index, item});
   groups_.add({index, ShareId::none(), form, provider.read}, ingredient.sample, at);
   return true;
-}
-
-bool Items::plain(const Stream& stream) const {
-  if (!stream.names_samples()) return false;
-  const Dataset& dataset = s_.datasets[stream.dataset];
-  if (!dataset.corrupt_by(stream.pipeline_id).empty() || dataset.streams.size() > 1) return false;
-  for (const ItemCache& cache : item_shares_.caches(dataset.id).all()) {
-    for (const ShareId share : {cache.dram, cache.nvme}) {
-      if (!share.is_none() && s_.memory[share].share->capacity() > 0) return false;
-    }
-  }
-  return true;
-}
-
-// All samples of the stream are in memory of the node, as they are stored: no sample of a block has
-// to be looked up. None: they are not, or some have to be looked at for another reason. Hits of
-// single samples are then counted, and not told to the policy one by one.
-ShareId Items::kept_whole(const Stream& stream, NodeIndex node) const {
-  const Dataset& dataset = s_.datasets[stream.dataset];
-  if (!stream.names_samples() || stream.pipeline->decodes() ||
-      !dataset.corrupt_by(stream.pipeline_id).empty()) {
-    return ShareId::none();
-  }
-  const ItemCaches& caches = item_shares_.caches(dataset.id);
-  const ItemCache* cache = s_.nodes[node].lost || caches.homes() ? nullptr : caches.find(node, 0);
-  if (cache == nullptr || cache->dram.is_none()) return ShareId::none();
-  const SharePart& part = s_.memory[cache->dram];
-  if (part.spec.bundle_shift == 0 &&
-      (!(part.choice->entry->ignores_hits || part.choice->entry->whole_without_hits) ||
-       part.share->adopting())) {
-    return ShareId::none();
-  }
-  // A share that is to shrink must not be pinned for ever.
-  const bool whole = part.share->used() <= part.share->capacity() &&
-                     part.share->residents() == part.spec.items &&
-                     reads_.coming_to(cache->dram) == 0;
-  return whole ? cache->dram : ShareId::none();
 }
 
 void Items::use_whole(Making& making, ShareId share) {
@@ -480,96 +409,6 @@ bool Items::use_under_way(MakingIndex making_index, std::uint32_t at) {
   return true;
 }
 
-// Of a bundle of a run all samples are wanted soon.
-Access Items::access_to(const SharePart& part, ItemId item, SampleId sample, Slots slots) {
-  Access access{item, slots};
-  access.at = s_.now;
-  access.job = around_.job;
-  const std::size_t homes = around_.placed == nullptr ? 1 : around_.placed->homes()->members();
-  if (part.wants_next_uses(homes)) access.next_use = next_use(part, sample);
-  if (around_.runs && part.spec.bundle_shift > 0) {
-    const std::uint64_t first = std::uint64_t{item.value} << part.spec.bundle_shift;
-    access.run = static_cast<std::uint32_t>(std::min<std::uint64_t>(
-        std::uint64_t{1} << part.spec.bundle_shift, around_.dataset->catalogue->samples() - first));
-  }
-  return access;
-}
-
-// A sample is asked about before it comes in, too.
-std::uint64_t Items::next_use(const SharePart& part, SampleId sample) {
-  if (!around_.foretold) return kUnknownUse;
-  std::optional<std::uint64_t>& known = next_uses_[part.spec.prefix != 0];
-  if (!known) known = future_.next_use(part.spec.prefix, sample);
-  return *known;
-}
-
-// Counts what a policy that knew the future would have made of the request.
-void Items::follow(const SharePart& part, const Access& access, bool hit) {
-  for (const std::unique_ptr<PolicyShadow>& candidate : part.candidates) {
-    if (!candidate->follows(access.item)) continue;
-    Access shown = access;
-    shown.next_use =
-        candidate->wants_next_uses()
-            ? next_use(part, SampleId(std::uint64_t{access.item.value} << part.spec.bundle_shift))
-            : kUnknownUse;
-    candidate->request(shown, part.share->capacity(), hit);
-  }
-  if (!part.shadow || !part.shadow->follows(access.item) || !around_.foreseen) return;
-  const std::uint64_t next =
-      access.kept_decoded ? kNeverUsed : next_use(part, SampleId(access.item.value));
-  ++s_.counters.followed_requests;
-  s_.counters.followed_hits += hit ? 1 : 0;
-  s_.counters.followed_bound_hits +=
-      part.shadow->request(access.item, access.slots, next, part.share->capacity()) ? 1 : 0;
-}
-
-// A bundle comes in only where it takes the room of no other, since it brings many samples at once.
-// In a run all of them are wanted, so there the policy of the share decides. A sample that finds no
-// room for its bundle, or no staging memory, is read alone and not kept.
-bool Items::admit_bundle(const ItemCache& cache, SampleId sample, Bytes staging) {
-  if (cache.dram.is_none()) return false;
-  const SharePart& part = s_.memory[cache.dram];
-  const ItemId item = part.spec.item_of(sample);
-  if (staged_bundle_bytes(s_, *around_.dataset, sample) > staging) return false;
-  const Slots slots =
-      slots_for(around_.dataset->catalogue->bundle_bytes(item.value), part.spec.slot_bytes);
-  const Slots room = part.share->capacity() - std::min(part.share->capacity(), part.share->used());
-  if (slots > room && !around_.runs) return false;
-  if (slots > kItemSlotsMost || part.share->resident(item)) return false;
-  if (!admit(cache.dram, access_to(part, item, sample, slots))) return false;
-  part.share->pin(item);  // for the read that will bring it
-  return true;
-}
-
-ShareId Items::admit_encoded(const ItemCache& cache, SampleId sample, bool kept_decoded) {
-  const auto has_room = [&](ShareId index) {
-    if (index.is_none()) return false;
-    const SharePart& part = s_.memory[index];
-    const Slots slots = slots_for(stored_bytes(sample), part.spec.slot_bytes);
-    return part.share->used() + slots <= part.share->capacity();
-  };
-  // What leaves memory is not moved to the drive, so none leaves for what has room there. Policies
-  // that do not exchange by next uses keep what is new in memory.
-  const bool drive_first = !cache.dram.is_none() &&
-                           s_.memory[cache.dram].choice->entry->next_uses &&
-                           !has_room(cache.dram) && has_room(cache.nvme);
-  for (const ShareId index :
-       drive_first ? std::array{cache.nvme, cache.dram} : std::array{cache.dram, cache.nvme}) {
-    if (index.is_none()) continue;
-    const SharePart& part = s_.memory[index];
-    if (part.spec.bundle_shift > 0) continue;
-    const ItemId item = part.spec.item_of(sample);
-    const Slots slots = slots_for(stored_bytes(sample), part.spec.slot_bytes);
-    if (slots > kItemSlotsMost) continue;
-    Access access = access_to(part, item, sample, slots);
-    access.kept_decoded = kept_decoded;
-    if (!admit(index, access)) continue;
-    part.share->pin(item);  // for the read that will bring it
-    return index;
-  }
-  return ShareId::none();
-}
-
 bool Items::admit_decoded(MakingIndex making_index, std::uint32_t at, const ItemCache& cache) {
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[at];
@@ -577,25 +416,13 @@ bool Items::admit_decoded(MakingIndex making_index, std::uint32_t at, const Item
   if (index.is_none()) return false;
   const SharePart& part = s_.memory[index];
   const ItemId item = part.spec.item_of(ingredient.sample);
-  if (!admit(index, access_to(part, item, ingredient.sample, 1))) return false;
+  if (!admission_.admit(index, admission_.access_to(part, item, ingredient.sample, 1)))
+    return false;
   part.share->pin(item);
   making.decoding.push_back({index, item});
   reads_.begin_decoding(index, item, making_index);
   ingredient.keep_decoded = true;
   return true;
-}
-
-// A miss: the share's policy decides whether the item comes in.
-bool Items::admit(ShareId index, const Access& access) {
-  const SharePart& part = s_.memory[index];
-  Share& share = *part.share;
-  if (share.capacity() == 0) return false;
-  follow(part, access, false);
-  gone_.clear();
-  const Share::Result result = share.access(access, gone_);
-  for (const ItemId item : gone_) s_.evicted.push_back({index, item});
-  gone_.clear();
-  return result == Share::Result::inserted;
 }
 
 void Items::send_groups(MakingIndex making_index) {

@@ -1,17 +1,16 @@
 // Where the bytes of samples come from when a block is made on some node: the shares in which its
 // node or the sample's home keeps it (core/engine/item_shares.h), reads under way, or the source.
-// What is read is let into the shares that admit it.
+// What is read is let into the shares that admit it (core/engine/item_admission.h).
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "core/base/flat_map.h"
-#include "core/engine/future.h"
+#include "core/engine/item_admission.h"
 #include "core/engine/item_caches.h"
 #include "core/engine/item_shares.h"
 #include "core/engine/read_groups.h"
@@ -29,18 +28,8 @@ class Items {
   // as many as take no more staging memory than `most`, and at least one.
   // REQUIRES: making.draws are the block's
   void look_up(MakingIndex making, Bytes most);
-  // True if `look_up` need not know the ids: nothing can be cached, shared or corrupt.
-  bool plain(const Stream& stream) const;
-  // The share on the node that keeps every sample of the stream as it is stored, so that no sample
-  // of a block need be looked up. None: there is no such share.
-  ShareId kept_whole(const Stream& stream, NodeIndex node) const;
-  // The making's block is made from what kept_whole() answered just now.
+  // The making's block is made from what KeptItems::whole() answered just now.
   void use_whole(Making& making, ShareId share);
-  // What is kept of these samples where blocks of the stream that are made on the node look.
-  void show(const Stream& stream, NodeIndex node,
-            std::span<const order::ChosenEpoch::Candidate> candidates,
-            std::vector<SampleCandidate>& out) const;
-
   // The making's part is over. `well`: it is made, and what was decoded for the cache is there.
   void leave(Making& making, MakingIndex index, bool well);
 
@@ -50,26 +39,18 @@ class Items {
 
  private:
   // What all samples of the block that is being looked up have in common.
-  struct Around {
+  struct Around : ItemAdmission::Around {
     // A node that keeps samples. A null pointer: it does not keep that form.
     struct Home {
       NodeIndex node;
       const ItemCache* encoded;
       const ItemCache* decoded;
     };
-    const Dataset* dataset = nullptr;
-    // Of each sample, as stored and in staging memory, where all are alike; 0: as the catalogue
-    // says.
-    Bytes bytes = 0;
-    Bytes staged = 0;
+    Bytes staged = 0;                    // of each sample, in staging memory, where all are alike
     std::uint8_t bundle_shift = 0;       // of the dataset
     const ItemCaches* placed = nullptr;  // say which home a sample has; null: there is one alone
     std::vector<Home> homes;
-    bool runs = false;                     // the block's runs are bundles
     bool under_way = false;                // samples of it may be, to this node
-    bool foretold = false;                 // when this node comes to a sample can be known
-    bool foreseen = false;                 // and its stream's order tells it
-    JobId job = JobId::none();             // that the block is made for
     std::vector<const SharePart*> likely;  // to be looked at for most samples
   };
 
@@ -78,7 +59,6 @@ class Items {
   std::optional<Future::Lane> lane_of(const Block& block) const;
   void announce(const Making& making);
   void prefetch(std::span<const order::Draw> draws) const;
-  Bytes stored_bytes(SampleId sample) const;
   Bytes staged_alone(SampleId sample) const;
   void look_up_one(MakingIndex making, std::uint32_t at);
   void set_apart(Making& making, SampleId sample);
@@ -89,14 +69,7 @@ class Items {
   bool use_under_way(MakingIndex making, std::uint32_t at);
   bool bring_bundle(const Around::Home& home, SampleId sample);
   bool use_brought(MakingIndex making, std::uint32_t at, const Around::Home& home);
-  // `staging`: what is left of it on the node that reads the bundle.
-  bool admit_bundle(const ItemCache& cache, SampleId sample, Bytes staging);
-  engine::Access access_to(const SharePart& part, ItemId item, SampleId sample, Slots slots);
-  ShareId admit_encoded(const ItemCache& cache, SampleId sample, bool kept_decoded);
   bool admit_decoded(MakingIndex making, std::uint32_t at, const ItemCache& cache);
-  bool admit(ShareId share, const Access& access);
-  std::uint64_t next_use(const SharePart& part, SampleId sample);
-  void follow(const SharePart& part, const Access& access, bool hit);
   void send_groups(MakingIndex making);
   void retry_without(Making& making, const Making& failed);
   void look_up_again(MakingIndex making);
@@ -105,8 +78,7 @@ class Items {
   EngineState& s_;
   const ItemShares& item_shares_;
   Reads& reads_;
-  Future future_{s_};
-  std::array<std::optional<std::uint64_t>, 2> next_uses_;  // of the sample: as stored, decoded
+  ItemAdmission admission_{s_};
   ReadGroups groups_;
   Around around_;
   Bytes staging_most_ = 0;  // that the part which is looked up may take
@@ -122,7 +94,6 @@ class Items {
   FlatMap brought_by_;                                           // the index in it, by bundle
   std::vector<std::pair<std::uint32_t, std::uint32_t>> firsts_;  // scratch
   FirstIndices first_indices_;                                   // scratch
-  std::vector<ItemId> gone_;                                     // scratch
 };
 
 }  // namespace batchflow::engine

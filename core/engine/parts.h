@@ -27,6 +27,7 @@
 #include "core/engine/item_shares.h"
 #include "core/engine/items.h"
 #include "core/engine/kept_before.h"
+#include "core/engine/kept_items.h"
 #include "core/engine/listed.h"
 #include "core/engine/membership.h"
 #include "core/engine/mixture_weights.h"
@@ -53,6 +54,7 @@ struct Engine::Parts final : Reads::Listener {
         reads(s, *this),
         item_shares(s),
         items(s, item_shares, reads),
+        kept_items(s, item_shares, reads),
         early_reads(s, reads, item_shares),
         node_ends(s, reads, item_shares),
         kept_before(s, item_shares),
@@ -62,11 +64,11 @@ struct Engine::Parts final : Reads::Listener {
         charges(s),
         workers(s),
         suspects(s, reads, item_shares, items),
-        block_parts(s, reads, items, suspects),
+        block_parts(s, reads, items, kept_items, suspects),
         second_workers(s, reads, workers),
-        selection(s, items, make<MakeSelection>(selection_choice, s.random.split(2))),
-        preparation(s, reads, items, charges, workers, suspects, block_parts, second_workers,
-                    selection),
+        selection(s, kept_items, make<MakeSelection>(selection_choice, s.random.split(2))),
+        preparation(s, reads, items, kept_items, charges, workers, suspects, block_parts,
+                    second_workers, selection),
         drawn_epochs(s),
         grants(s, selection, drawn_epochs),
         assembly(s, grants),
@@ -222,6 +224,7 @@ struct Engine::Parts final : Reads::Listener {
   Reads reads;
   ItemShares item_shares;
   Items items;
+  KeptItems kept_items;
   EarlyReads early_reads;
   HandOver node_ends;
   KeptBefore kept_before;

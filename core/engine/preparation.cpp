@@ -82,7 +82,8 @@ bool Preparation::start(Job& job, Need need, Charges::Site site) {
     making.worker = workers_.take(making.node, making_index);
   }
   // By the time its turn comes, the epoch that a weighted block is drawn from may be over.
-  const bool unlooked = items_.plain(stream) || !items_.kept_whole(stream, making.node).is_none();
+  const bool unlooked =
+      kept_items_.plain(stream) || !kept_items_.whole(stream, making.node).is_none();
   if (!unlooked || block.rehearsal) {
     s_.expand(block, making.draws);
     s_.samples_looked_up += making.draws.size() / kDrawnASample;

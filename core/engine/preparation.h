@@ -12,6 +12,7 @@
 #include "core/engine/block_selection.h"
 #include "core/engine/charges.h"
 #include "core/engine/items.h"
+#include "core/engine/kept_items.h"
 #include "core/engine/second_workers.h"
 #include "core/engine/state.h"
 #include "core/engine/suspects.h"
@@ -21,12 +22,13 @@ namespace batchflow::engine {
 
 class Preparation {
  public:
-  Preparation(EngineState& state, Reads& reads, Items& items, Charges& charges, Workers& workers,
-              Suspects& suspects, BlockParts& parts, SecondWorkers& seconds,
-              BlockSelection& selection)
+  Preparation(EngineState& state, Reads& reads, Items& items, const KeptItems& kept_items,
+              Charges& charges, Workers& workers, Suspects& suspects, BlockParts& parts,
+              SecondWorkers& seconds, BlockSelection& selection)
       : s_(state),
         reads_(reads),
         items_(items),
+        kept_items_(kept_items),
         charges_(charges),
         workers_(workers),
         suspects_(suspects),
@@ -87,6 +89,7 @@ class Preparation {
   EngineState& s_;
   Reads& reads_;
   Items& items_;
+  const KeptItems& kept_items_;
   Charges& charges_;
   Workers& workers_;
   Suspects& suspects_;
