@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
-#include "core/base/check.h"
 #include "core/engine/books.h"
-#include "core/engine/seed_group.h"
-#include "core/order/lane_sizes.h"
-#include "core/order/rehearsal.h"
+#include "core/engine/join_check.h"
 
 namespace batchflow::engine {
 
@@ -16,57 +14,9 @@ namespace {
 // More than any job is worth beside another. Weights come from outside.
 constexpr double kWeightMost = 1e6;
 
-// Whether a job can go on from there: its numbers must have room to grow, and its blocks must not
-// be larger than any that are cut.
-bool leaves_room(const order::Position& position) {
-  constexpr std::uint32_t kEpochMost = 1u << 31;
-  constexpr std::uint64_t kGenerationMost = order::LanePosition::kGenerationMost / 2;
-  const order::LanePosition& lanes = position.lanes();
-  return position.epoch() <= kEpochMost && lanes.generation <= kGenerationMost &&
-         lanes.sizes.block_samples <= order::kBlockSamplesMost;
-}
-
 }  // namespace
 
 // ----------------------------------------------------------------------------------- joining ----
-
-std::optional<Refusal> Membership::objection(const JobJoined& event) const {
-  const DatasetIndex dataset = s_.dataset_of.find(event.dataset);
-  if (dataset.is_none()) return Refusal::unknown_dataset;
-  if (s_.pipelines.count(event.pipeline.value) == 0) return Refusal::unknown_pipeline;
-  if (event.ranks.empty() || event.batch_samples <= event.rehearsed) return Refusal::bad_request;
-  if (s_.job_of.has(event.job)) return Refusal::bad_request;
-  for (const NodeId node : event.ranks) {
-    const NodeIndex known = s_.node_of.find(node);
-    if (known.is_none() || !s_.memory.has(dram_of(node))) return Refusal::bad_request;
-  }
-  if ((event.order == Order::mixed) != (event.position && event.position->fields().mixing))
-    return event.order == Order::mixed ? Refusal::bad_request : Refusal::bad_position;
-  if (!event.weights_policy.empty() && !mixture_weights_.may_follow(event))
-    return Refusal::bad_request;
-  const Catalogue& catalogue = *s_.datasets[dataset].catalogue;
-  const bool cuts_relaxed = event.order == Order::relaxed && !is_chosen(event);
-  if (((event.node_local || event.runs) && !cuts_relaxed) ||
-      (event.runs && !catalogue.has_bundles()) ||
-      (event.rehearsed > 0 && !order::may_rehearse(event.order))) {
-    return Refusal::wrong_order;
-  }
-  const bool fits_keys = event.order == Order::live && event.ranks.size() == 1 &&
-                         event.batch_samples == 1 && event.fills_from == 0 && !event.position;
-  if (event.keyed && !fits_keys) return Refusal::bad_request;
-  if (!event.keyed && (event.order == Order::live) != s_.datasets[dataset].source.has_value())
-    return Refusal::wrong_order;
-  const std::uint64_t samples = catalogue.samples();
-  const std::uint64_t step = std::uint64_t{event.batch_samples} * event.ranks.size();
-  if (event.order == Order::weighted &&
-      (samples > order::kWeightedSamplesMost || event.draws > order::kWeightedSamplesMost)) {
-    return Refusal::bad_request;
-  }
-  // An epoch without a step would end again and again, for ever.
-  const std::uint64_t epoch = epoch_samples_of(event, catalogue, event.position);
-  if (event.drop_last && step > epoch) return Refusal::bad_request;
-  return std::nullopt;
-}
 
 void Membership::refuse_join(JobId job, Refusal why, std::uint64_t needed,
                              std::uint64_t available) {
@@ -75,43 +25,13 @@ void Membership::refuse_join(JobId job, Refusal why, std::uint64_t needed,
 }
 
 void Membership::joined(const JobJoined& event) {
-  if (const auto why = objection(event)) {
-    return refuse_join(event.job, *why, 0, 0);
-  }
-  const Digest pipeline = s_.pipelines.at(event.pipeline.value)->hash;
-  if (event.pipeline_hash != 0 && event.pipeline_hash != pipeline) {
-    return refuse_join(event.job, Refusal::unknown_pipeline, event.pipeline_hash, pipeline);
-  }
+  const bool policy_chooses =
+      event.order == Order::relaxed && !event.position && grants_.chooses_samples();
+  const auto checked = check_join(s_, event, policy_chooses);
+  if (const Refuse* why = std::get_if<Refuse>(&checked))
+    return refuse_join(event.job, why->why, why->needed, why->available);
+  const auto& [chosen, position] = std::get<JoinsAs>(checked);
   const Dataset& dataset = s_.datasets[s_.dataset_of.at(event.dataset)];
-  const bool chosen = is_chosen(event);
-  const std::uint64_t seed = seed_group(event, chosen);
-  const Digest version = dataset.catalogue->version();
-  const std::uint64_t samples = dataset.catalogue->samples();
-  order::Position position(event.order, version, samples, seed);
-  if (chosen) position = order::Position::chosen(version, samples, seed);
-  if (dataset.source)
-    position = order::Position::live(version, samples, seed, dataset.source->first);
-  if (event.position) {
-    if (!event.position->mismatch(version, samples, seed).empty() ||
-        event.position->order() != event.order || !leaves_room(*event.position)) {
-      const order::Position::Fields& theirs = event.position->fields();
-      const bool by_version = theirs.dataset_version != version;
-      return refuse_join(event.job, Refusal::bad_position,
-                         by_version ? theirs.dataset_version : theirs.seed,
-                         by_version ? version : seed);
-    }
-    position = *event.position;
-    // What comes next may be gone. It cannot be a record that never was.
-    const std::uint64_t next = position.next_record();
-    if (dataset.source && (next < dataset.source->first || next > dataset.source->end))
-      return refuse_join(
-          event.job, Refusal::bad_position, next,
-          next < dataset.source->first ? dataset.source->first : dataset.source->end);
-  }
-  if (const auto objection = s_.buffers.objection(event, version)) {
-    return refuse_join(event.job, objection->why, objection->needed, objection->available);
-  }
-
   const JobIndex index = s_.jobs.make();
   Job& job = s_.jobs[index];
   job.index = index;
@@ -144,7 +64,8 @@ void Membership::joined(const JobJoined& event) {
   }
   job.dataset = s_.dataset_of.at(event.dataset);
   if (event.order == Order::weighted)
-    job.weights = std::make_unique<order::Weights>(samples, order::weight_of_score(1));
+    job.weights =
+        std::make_unique<order::Weights>(dataset.catalogue->samples(), order::weight_of_score(1));
   job.stream = streams_.stream_for(event, position, chosen);
   Stream& stream = s_.streams[job.stream];
   if (event.order == Order::listed) {
@@ -187,22 +108,6 @@ void Membership::begin(Job& job) {
   dispatching_.level(job);
   commits_.end_epochs(job);
   s_.look_at(job.index);
-}
-
-// Whether a policy chooses the samples of the job. A job that resumes goes on as it began, whatever
-// the policy is now.
-bool Membership::is_chosen(const JobJoined& event) const {
-  if (event.position) return event.position->is_chosen();
-  return event.order == Order::relaxed && grants_.chooses_samples();
-}
-
-// A job that resumes with an order of its own keeps it. Streams may have been shared, or not, when
-// it came first.
-std::uint64_t Membership::seed_group(const JobJoined& event, bool chosen) const {
-  const bool own = !event.has_shuffle_seed && event.order == Order::weighted;
-  if (event.position && (own || chosen)) return event.position->fields().seed;
-  const Catalogue& catalogue = *s_.datasets[s_.dataset_of.at(event.dataset)].catalogue;
-  return seed_group_of(event, catalogue.bundle_shift(), s_.config.share_streams, chosen);
 }
 
 // ----------------------------------------------------------------------- leaving and resizing ----

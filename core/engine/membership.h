@@ -3,7 +3,6 @@
 // A job is admitted when the memory that it was promised (core/engine/reserves.h) is there.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "core/engine/charges.h"
@@ -69,9 +68,6 @@ class Membership {
  private:
   void begin(Job& job);
   void join_buffer(Job& job, const JobJoined& event, const Catalogue& catalogue);
-  std::uint64_t seed_group(const JobJoined& event, bool chosen) const;
-  bool is_chosen(const JobJoined& event) const;
-  std::optional<Refusal> objection(const JobJoined& event) const;
   void move(Job& job);
   JobJoined as_joined(const Job& job) const;
   bool has_room_in(Job& job, StreamId to);

@@ -8,10 +8,10 @@
 
 namespace batchflow::engine {
 
-bool MixtureWeights::may_follow(const JobJoined& event) const {
+bool MixtureWeights::may_follow(const EngineState& s, const JobJoined& event) {
   if (event.order != Order::mixed || !event.position->fields().mixing->may_change()) return false;
   try {
-    s_.list.choose(PolicyKind::mixture, event.weights_policy);
+    s.list.choose(PolicyKind::mixture, event.weights_policy);
     return true;
   } catch (const ConfigError&) {
     return false;

@@ -12,7 +12,7 @@ class MixtureWeights {
   explicit MixtureWeights(EngineState& state) : s_(state) {}
 
   // Whether the job may have the policy that it names for its weights.
-  bool may_follow(const JobJoined& event) const;
+  static bool may_follow(const EngineState& s, const JobJoined& event);
   // The job's weights follow that policy from where it is committed. REQUIRES: may_follow(event)
   void follow(Job& job, const JobJoined& event);
 
