@@ -112,26 +112,4 @@ struct CalibrationFiles {
 };
 CalibrationFiles calibration_of(const ObservedWorkload& observed);
 
-// How many reads or preparations went on at once, and how fast: for what fills the above.
-struct TimedWork {
-  Instant from;
-  Instant to;
-  double operations = 0;  // reads of a store, or samples prepared
-  double bytes = 0;
-};
-std::optional<ObservedStore> estimate_store(std::vector<TimedWork> reads);
-
-// The core time of one sample, for each preparation, where `workers` prepare on a node: with or
-// without the help of idle workers, whichever explains the times better. `has_help` decides where
-// both explain them.
-std::vector<double> core_seconds(const std::vector<TimedWork>& preparations, std::size_t workers,
-                                 bool has_help);
-
-// The mean of values, and their standard deviation over it.
-struct MeanAndJitter {
-  double mean = 0;
-  double jitter = 0;
-};
-MeanAndJitter mean_and_jitter(const std::vector<double>& values);
-
 }  // namespace batchflow::input
