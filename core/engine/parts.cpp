@@ -190,8 +190,7 @@ void Engine::Parts::decide() {
   }
 }
 
-// ------------------------------------------------------------- events that concern several parts
-// ----
+// ---------------------------------------------------------- events that concern several parts ----
 
 void Engine::Parts::on(const ScoresReported& event) {
   Job* live_job = job(event.job);

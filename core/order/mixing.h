@@ -25,7 +25,7 @@ namespace batchflow::order {
 struct MixtureChange {
   std::uint64_t at = 0;
   std::vector<std::uint64_t> parts;
-  bool soon = false;  // it was asked for from an earlier draw on, which could not be any more
+  bool soon = false;  // it was asked for from an earlier draw on, which was made by then
   friend bool operator==(const MixtureChange&, const MixtureChange&) = default;
 };
 
@@ -69,8 +69,8 @@ class Mixing {
   Draw next() const { return {mixture_.next(), mixture_.taken(mixture_.next())}; }
   void take();
 
-  // The first draw at which a change can still be made. One that was to be made as soon as can be
-  // comes after those before it, also if draws are found again.
+  // The first draw at which a change can still be made. A change that was to be made as soon as
+  // possible comes after those before it, also where draws are found again.
   std::uint64_t soonest() const { return std::max(soonest_, drawn()); }
   // How many changes more there can be.
   std::size_t changes_left() const;

@@ -2,9 +2,9 @@
 //
 // Time is what has been taken of all sources together, in units: items, or tokens where items are
 // documents of any length. A source's due is the sum, over time, of its part of the weights then in
-// force. Of the sources that would not be ahead of their due by a whole item, the one comes next
-// that would be behind first. With items of one unit and weights that stay, each source has its
-// due, rounded up or down, at any time.
+// force. A source may give the next item if that puts it ahead of its due by less than a whole
+// item. Of several that may, the item comes from the source that would be behind first. With items
+// of one unit and weights that stay, each source has its due, rounded up or down, at any time.
 //
 // An item costs O(log K) with K sources, new weights O(K).
 #pragma once

@@ -40,8 +40,7 @@ double seconds(std::chrono::nanoseconds duration) {
 
 }  // namespace
 
-// ------------------------------------------------------------------------------ beginning, end
-// ----
+// ----------------------------------------------------------------------------- beginning, end ----
 
 bf_status Loader::open(const bf_loader_options& options, std::unique_ptr<Loader>& out) {
   if (std::string problem = options_problem(options); !problem.empty())
@@ -568,8 +567,7 @@ bf_status Loader::reconnect(Clock::time_point deadline) {
   }
 }
 
-// ------------------------------------------------------------------------------- what jobs ask
-// ----
+// ------------------------------------------------------------------------------ what jobs ask ----
 
 bf_status Loader::state(const char** text) {
   if (!track_.is_known()) {

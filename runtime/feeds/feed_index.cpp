@@ -70,4 +70,9 @@ std::optional<sources::IndexSums> FeedIndex::known_sums() const {
   return sums;
 }
 
+std::shared_ptr<FeedIndex> open_feed(std::string name, const std::string& folder) {
+  return std::make_shared<FeedIndex>(std::move(name),
+                                     std::make_shared<FeedLog>(folder, read_settings(folder)));
+}
+
 }  // namespace batchflow::feeds

@@ -55,4 +55,7 @@ class FeedIndex final : public sources::SampleIndex {
   std::vector<std::string> classes_;
 };
 
+// The feed in the folder, with its log opened. Throws FeedError.
+std::shared_ptr<FeedIndex> open_feed(std::string name, const std::string& folder);
+
 }  // namespace batchflow::feeds

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
@@ -126,6 +127,10 @@ FeedSettings settings_from_json(std::string_view text, std::string_view name) {
   }
   complete(settings);
   return settings;
+}
+
+bool is_feed(const std::string& folder) {
+  return ::access((folder + "/" + std::string(kSettingsFile)).c_str(), F_OK) == 0;
 }
 
 FeedSettings read_settings(const std::string& folder) {

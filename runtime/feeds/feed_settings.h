@@ -46,6 +46,8 @@ void set_kafka(FeedSettings& settings, std::string_view text);
 std::string to_json(const FeedSettings& settings);
 // Throws FeedError, which calls the settings `name`.
 FeedSettings settings_from_json(std::string_view text, std::string_view name);
+// Whether the folder is one of a feed: it has that file.
+bool is_feed(const std::string& folder);
 // Reads the file in the folder. Throws FeedError.
 FeedSettings read_settings(const std::string& folder);
 // Makes the folder, if need be, and its file. Throws FeedError, also where a feed is there already.

@@ -119,8 +119,8 @@ struct BufferRecord {
   std::uint32_t reserved = 0;
 };
 
-// There is no sample of the key that the job asked for as its `number`-th. It comes before the
-// answers to what was asked for behind it.
+// There is no sample of the `number`-th key that the job asked for. This record comes before the
+// answers to the keys behind it.
 struct AbsentRecord {
   ServiceRecordKind kind = ServiceRecordKind::absent;
   std::uint32_t reserved = 0;

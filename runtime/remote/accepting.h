@@ -12,7 +12,7 @@
 
 namespace batchflow::remote {
 
-// `port` 0: any free one; `bound` is the one. Throws ConfigError.
+// `port` 0: any free one. `bound`: the port that it is. Throws ConfigError.
 protocol::Descriptor listen_at(const std::string& address, int port, std::uint16_t& bound);
 
 // The address of the other side, without its port.

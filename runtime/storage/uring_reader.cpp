@@ -45,8 +45,7 @@ open_how* how_to_open(const ReadPiece& piece, bool direct) {
 
 }  // namespace
 
-// ------------------------------------------------- the thread: it takes requests, gives results
-// ----
+// ----------------------------------------------- the thread: it takes requests, gives results ----
 
 UringReader::UringReader(const ReadEngineOptions& options, std::shared_ptr<Staging> staging,
                          std::shared_ptr<ResultQueue> done_queue)
@@ -223,8 +222,7 @@ Started start_uring(const ReadEngineOptions& options, std::shared_ptr<Staging> s
   return reader->start(reader);
 }
 
-// ------------------------------ the entries that a read needs, and what follows from each answer
-// ----
+// --------------------------- the entries that a read needs, and what follows from each answer ----
 
 io_uring_sqe* UringReader::next_entry() {
   ring_.reserve(1);

@@ -1,5 +1,5 @@
-// A group of frames as it is stored: from a key frame on, so many packets that each frame in it can
-// be decoded without any other. It has all that a decoder needs, so that it is a sample by itself.
+// A group of frames as it is stored: the packets of a video from a key frame on, which decode
+// without any others. It has all that a decoder needs, so that it is a sample by itself.
 //
 // Numbers are little-endian: `BFVG`, then of 32 bits each codec, width, height, frames, bytes of
 // the decoder's data, packets; for each packet its bytes (32) and its time (64, signed, in any

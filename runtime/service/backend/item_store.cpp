@@ -324,8 +324,7 @@ void ItemStore::drop_all(ShareId share) {
   if (auto found = tables_.extract(share.value)) gone = std::move(found.mapped());
 }
 
-// ----------------------------------------------------------------------- from before an engine
-// ----
+// ---------------------------------------------------------------------- from before an engine ----
 
 void ItemStore::put_aside(ShareId share, Aside what) {
   Table gone;

@@ -201,8 +201,7 @@ void TermFolder::remove_before(std::uint64_t number) const {
   }
 }
 
-// ---------------------------------------------------------------------------------- candidates
-// ----
+// --------------------------------------------------------------------------------- candidates ----
 
 TermWatch::Seen TermWatch::look() {
   Seen seen;

@@ -358,8 +358,7 @@ std::optional<std::string> DatasetOpenings::configured_at(const std::filesystem:
   return found == opening_.end() ? std::nullopt : std::optional(found->first);
 }
 
-// ------------------------------------------------------------------------- keeping, letting go
-// ----
+// ------------------------------------------------------------------------ keeping, letting go ----
 
 void DatasetOpenings::keep(ServedDataset& dataset, engine::Keep keep) {
   dataset.pinned = keep == engine::Keep::always;

@@ -9,7 +9,7 @@
 #include "core/base/config_value.h"
 #include "fmt/format.h"
 #include "programs/config/config.h"
-#include "runtime/feeds/open_feed.h"
+#include "runtime/feeds/feed_index.h"
 #include "runtime/sources/stored_index.h"
 
 namespace batchflow::service {

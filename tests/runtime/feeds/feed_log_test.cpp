@@ -13,7 +13,7 @@
 
 #include "core/base/random.h"
 #include "runtime/failpoint/failpoint.h"
-#include "runtime/feeds/open_feed.h"
+#include "runtime/feeds/feed_settings.h"
 #include "tests/runtime/feeds/feed_folder.h"
 
 namespace batchflow::test::feed_log_test {
