@@ -149,7 +149,7 @@ bool Grants::open_next_run(Job& job) {
     job.wait(Job::Waits::to_take);  // blocks are taken epoch by epoch
     return false;
   }
-  // A drawn epoch follows from how the one before it ended, and a buffer has what that has left.
+  // What the next epoch draws, and what it rehearses, follows from all of this one.
   if ((job.drawn || job.buffer) && !has_committed_all(job)) return false;
   if (!drawn_epochs_.begin_next(job, run.epoch + 1)) return false;
   if (is_to_move(s_, job)) {

@@ -26,9 +26,9 @@ inline constexpr std::size_t kChosenCandidatesMost = 8192;
 class ChosenEpoch {
  public:
   ChosenEpoch(KeyRoot root, std::uint32_t epoch, std::uint64_t samples);
-  // An epoch that goes on in another service: of its permutation `taken` indices were had, all up
-  // to the last one but for `left_out`, which are the first candidates. In which order they were
-  // had is not known. Of the last `rest` samples before they are therefore any that were had.
+  // An epoch that goes on in another service. The job has had `taken` indices of the permutation:
+  // all up to the last one that it had, but for `left_out`, which are the first candidates. The
+  // order in which it had them is not known, so any of them stand for the last `rest` samples.
   // REQUIRES: rest <= taken; left_out is ascending, and below taken + its size
   ChosenEpoch(KeyRoot root, std::uint32_t epoch, std::uint64_t samples, std::uint64_t taken,
               std::span<const std::uint64_t> left_out, std::uint64_t rest);
@@ -40,7 +40,7 @@ class ChosenEpoch {
 
   struct Candidate {
     SampleId sample;
-    std::uint32_t passed_over = 0;  // how often some of the candidates were taken, and it was not
+    std::uint32_t passed_over = 0;  // how often other candidates were taken, and this one was not
     std::uint64_t index = 0;        // in the permutation
   };
   // The oldest `most` candidates, or all that are left. Valid until the next call.

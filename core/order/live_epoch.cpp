@@ -72,7 +72,7 @@ void LiveEpoch::fill(std::uint64_t first, std::span<Draw> out) {
     }
     Random random(fill_key(root_, here.number));
     const std::uint64_t had = here.step->first_record - here.step->fill_from;
-    // Its random steps draw as no visit of the record before did.
+    // So its random steps draw what they drew for no visit of the record before.
     draw = {SampleId(here.step->fill_from + random.below(had)), 1 + here.number};
   }
 }

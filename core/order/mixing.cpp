@@ -13,8 +13,8 @@
 namespace batchflow::order {
 namespace {
 
-// No source is farther from its due. A change of the weights may pass what others were due on to
-// it.
+// No source can be farther from its due: a change of the weights may give it what others were due,
+// and no more.
 constexpr __int128 kBehindMost = static_cast<__int128>(Mixing::kSourcesMost) * Mixture::kWhole;
 
 std::string parts_problem(std::span<const std::uint64_t> parts, std::size_t sources) {
@@ -54,7 +54,7 @@ std::string states_problem(const Mixing::Fields& fields) {
     drawn += state.taken;
     if (state.behind > kBehindMost || state.behind < -kBehindMost)
       return "a source that is too far from its due";
-    // Others got what it was due, or there would be times at which no source may come.
+    // Others were given what it was due, or at some time no source could give an item.
     if (state.part == 0 && state.behind != 0) return "a source without weight that is due samples";
     behind += state.behind;
   }

@@ -71,8 +71,8 @@ class ExemplarBuffer {
 
   std::vector<SampleId> reported_;
   std::shared_ptr<const Exemplars> whole_;
-  bool is_whole_ = true;  // reported_ is: nothing is to follow
-  bool is_kept_ = true;   // by whole_, as it is
+  bool is_whole_ = true;  // no report is to follow that completes reported_
+  bool is_kept_ = true;   // whole_ has what reported_ has
 };
 
 // The draws of one epoch. A block is B consecutive draws, made like those of a weighted order and

@@ -24,7 +24,7 @@ class FeedProducer {
 
   // Takes the record. It waits while too much is not acknowledged, or the feed says so.
   bf_status put(const bf_record& record);
-  // The next sequence is that of no record.
+  // Leaves a sequence out: no record has it.
   bf_status skip() {
     ++sequence_;
     return BF_OK;

@@ -244,7 +244,7 @@ class KafkaSource::Parts {
       if (Clock::now() >= look_at) {
         look_at = Clock::now() + kLookEvery;
         const std::optional<int> partitions = look(client, problem);
-        // Without brokers nothing changes: it is looked again, and what was read goes on.
+        // Without brokers nothing changes: what was read goes on, and brokers are looked for again.
         if (!partitions) {
           say(problem);
           look_at = Clock::now() + kAgainAfter;
@@ -293,7 +293,7 @@ class KafkaSource::Parts {
       const auto end = std::from_chars(key.data(), key.data() + key.size(), head.label);
       if (end.ec != std::errc() || end.ptr != key.data() + key.size()) head.label = -1;
     }
-    // The feed counts one that is too large as it counts an empty one: malformed.
+    // To the feed a message that is too large is malformed, as an empty one is.
     const bool fits = message.payload && message.bytes <= settings_.record_bytes;
     feeds_[static_cast<std::size_t>(message.partition)].put(
         head, {static_cast<const std::byte*>(message.payload), fits ? message.bytes : 0});

@@ -44,7 +44,7 @@ bool is_only_later(ssize_t moved) {
 }  // namespace
 
 void relay_feed(TcpChannel& producer, const protocol::Descriptor& feed) {
-  // A machine that is gone takes no acknowledgement, and then no byte of its own ends the wait.
+  // A machine that is gone sends nothing that would end the wait for it, and acknowledges nothing.
   setsockopt(producer.socket(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kGoneAfterMs, sizeof kGoneAfterMs);
   Held records, answers;
   short reads = POLLIN, writes = POLLOUT;
@@ -89,10 +89,10 @@ void relay_feed(TcpChannel& producer, const protocol::Descriptor& feed) {
          static_cast<short>((records.empty() ? reads : 0) | (answers.empty() ? 0 : writes)), 0},
         {feed.get(),
          static_cast<short>((answers.empty() ? POLLIN : 0) | (records.empty() ? 0 : POLLOUT)), 0}};
-    // A feed that has closed would end each wait while the producer takes what it has said.
+    // Once the feed has closed, each wait for the producer would end at once.
     if (wanted[1].events == 0) wanted[1].fd = -1;
     poll(wanted, 2, answers.empty() ? -1 : 1000);
-    // Records that the feed has no room for yet are lost with the producer: it has them still.
+    // Records that wait for room in the feed go with their producer, which has them still.
     if (wanted[0].events == 0 && (wanted[0].revents & (POLLERR | POLLHUP)) != 0) return;
   }
 }
