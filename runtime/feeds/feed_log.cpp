@@ -68,6 +68,12 @@ std::string write_all(int file, std::span<const std::byte> bytes, std::uint64_t 
   return "";
 }
 
+void put_frame(std::span<const std::byte> body, std::vector<std::byte>& to) {
+  put_feed(static_cast<std::uint32_t>(body.size()), to);
+  put_feed(log::crc32c(body), to);
+  to.insert(to.end(), body.begin(), body.end());
+}
+
 }  // namespace
 
 FeedLog::FeedLog(std::string folder, FeedSettings settings)
@@ -129,7 +135,11 @@ void FeedLog::recover() {
   for (auto& [id, producer] : producers_) producer.written = producer.durable = producer.taken;
   forget_silent();
   end_durable_ = end_written_;
-  if (segments_.empty()) begin_segment(make_segment(false));
+  if (segments_.empty()) {
+    begin_segment(make_segment(false));
+    if (const std::string problem = sync_folder(); !problem.empty())
+      throw FeedError(fmt::format("{}: {}", folder_, problem));
+  }
   // What was not durable, and is there, is made so before it is served.
   segments_.back()->is_dirty = true;
   if (const std::string problem = sync(); !problem.empty())
@@ -257,6 +267,7 @@ Taken FeedLog::take(std::uint64_t producer, const protocol::FeedRecordHead& head
     return why;
   };
   if (head.sequence <= from.taken) return leave_out(counts_.doubled, Taken::doubled);
+  Pending& pending = pending_for(kFrameHead + kRecordHead + bytes.size());
   from.taken = head.sequence;
   const bool fits = settings_.schema == "bytes"
                         ? !bytes.empty() && bytes.size() <= settings_.record_bytes
@@ -268,7 +279,7 @@ Taken FeedLog::take(std::uint64_t producer, const protocol::FeedRecordHead& head
       settings_.late_after.count() > 0 && newest_ns_ != INT64_MIN &&
       head.time_ns < saturating_difference(newest_ns_, settings_.late_after.count());
   if (is_late) return leave_out(counts_.late, Taken::late);
-  const std::uint64_t record = written_ + new_entries_.size();
+  const std::uint64_t record = written_ + pending_records_;
   if ((hash(head.key, head.sequence) & UINT32_MAX) >= taken_part ||
       record >= order::kLiveRecordsMost)
     return leave_out(counts_.thinned, Taken::thinned);
@@ -282,9 +293,10 @@ Taken FeedLog::take(std::uint64_t producer, const protocol::FeedRecordHead& head
   put_feed(head.key, body_);
   put_feed(head.time_ns, body_);
   body_.insert(body_.end(), bytes.begin(), bytes.end());
-  new_entries_.push_back({buffer_.size() + kFrameHead + kRecordHead,
-                          static_cast<std::uint32_t>(bytes.size()), head.label});
-  put_frame(body_);
+  pending.entries.push_back({pending.bytes.size() + kFrameHead + kRecordHead,
+                             static_cast<std::uint32_t>(bytes.size()), head.label});
+  put_frame(body_, pending.bytes);
+  ++pending_records_;
   ++counts_.taken;
   return Taken::taken;
 }
@@ -299,8 +311,9 @@ void FeedLog::end() {
   const std::lock_guard lock(mutex_);
   if (end_waits_ || end_written_) return;
   end_waits_ = true;
-  body_.assign(1, static_cast<std::byte>(kEnd));
-  put_frame(body_);
+  Pending& pending = pending_for(kFrameHead + 1);
+  put_frame(std::array{static_cast<std::byte>(kEnd)}, pending.bytes);
+  pending.ends = true;
 }
 
 std::uint64_t FeedLog::last_sequence(std::uint64_t producer) const {
@@ -311,23 +324,43 @@ std::uint64_t FeedLog::last_sequence(std::uint64_t producer) const {
 
 bool FeedLog::has_to_write() const {
   const std::lock_guard lock(mutex_);
-  return !buffer_.empty() || std::any_of(producers_.begin(), producers_.end(),
-                                         [](const auto& one) { return one.second.is_changed; });
+  return !pending_.empty() || std::any_of(producers_.begin(), producers_.end(),
+                                          [](const auto& one) { return one.second.is_changed; });
 }
 
-void FeedLog::put_frame(std::span<const std::byte> body) {
-  put_feed(static_cast<std::uint32_t>(body.size()), buffer_);
-  put_feed(log::crc32c(body), buffer_);
-  buffer_.insert(buffer_.end(), body.begin(), body.end());
+// Where a frame of so many bytes goes: what one file has no room for is for the next.
+FeedLog::Pending& FeedLog::pending_for(std::size_t frame_bytes) {
+  if (!pending_.empty() && pending_.back().bytes.size() + frame_bytes <= settings_.segment_bytes)
+    return pending_.back();
+  settle();
+  return pending_.emplace_back();
 }
 
-void FeedLog::put_state(std::uint64_t producer, std::uint64_t sequence, std::uint64_t taken) {
+// What is pending tells of all that was taken or left out by now.
+void FeedLog::settle() {
+  for (auto& [id, producer] : producers_) {
+    if (!producer.is_changed && producer.taken == producer.written) continue;
+    Pending& last = pending_.empty() ? pending_.emplace_back() : pending_.back();
+    if (std::exchange(producer.is_changed, false))
+      put_state(id, producer.taken, counts_.taken, last.bytes);
+    last.sequences.emplace_back(id, producer.taken);
+  }
+}
+
+Bytes FeedLog::waiting() const {
+  Bytes bytes = 0;
+  for (const Pending& one : pending_) bytes += one.bytes.size();
+  return bytes;
+}
+
+void FeedLog::put_state(std::uint64_t producer, std::uint64_t sequence, std::uint64_t taken,
+                        std::vector<std::byte>& to) {
   body_.clear();
   put_feed(static_cast<std::uint8_t>(kState), body_);
   for (const std::uint64_t value : {producer, sequence, taken, counts_.doubled, counts_.late,
                                     counts_.thinned, counts_.malformed})
     put_feed(value, body_);
-  put_frame(body_);
+  put_frame(body_, to);
 }
 
 // A file with the states of all producers as of the files before it, and no record. `replaces`: the
@@ -348,27 +381,26 @@ std::shared_ptr<FeedLog::Segment> FeedLog::make_segment(bool replaces) {
   put_feed(std::uint32_t{0}, head);
   put_feed(settings_.id, head);
   put_feed(segment->first, head);
-  std::vector<std::byte> states;
-  std::swap(states, buffer_);
   for (const auto& [id, producer] : producers_)
-    put_state(id, producer.written, counts_.taken - new_entries_.size());
-  if (end_written_) put_frame(std::array{static_cast<std::byte>(kEnd)});
-  std::swap(states, buffer_);
-  head.insert(head.end(), states.begin(), states.end());
+    put_state(id, producer.written, counts_.taken - pending_records_, head);
+  if (end_written_) put_frame(std::array{static_cast<std::byte>(kEnd)}, head);
   std::string problem = write_all(segment->file.get(), head, 0);
-  if (problem.empty() && replaces &&
-      (::fdatasync(segment->file.get()) != 0 || ::rename(path.c_str(), last.c_str()) != 0))
+  // It is durable before the files before it may go, which have what it says of producers.
+  if (problem.empty() && (::fdatasync(segment->file.get()) != 0 ||
+                          (replaces && ::rename(path.c_str(), last.c_str()) != 0)))
     problem = said(errno);
   if (!problem.empty()) {
     ::unlink(path.c_str());
     throw FeedError(fmt::format("{}: {}", path, problem));
   }
   segment->bytes = segment->head = head.size();
-  segment->is_dirty = true;
-  // The name must survive, too.
-  const protocol::Descriptor folder(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder) ::fsync(folder.get());
   return segment;
+}
+
+// The name of a new file must survive, too. Otherwise says what is wrong.
+std::string FeedLog::sync_folder() const {
+  const protocol::Descriptor folder(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return folder && ::fsync(folder.get()) == 0 ? "" : said(errno);
 }
 
 // With the lock, or before there are other threads.
@@ -379,16 +411,15 @@ void FeedLog::begin_segment(std::shared_ptr<Segment> segment) {
   segments_.push_back(std::move(segment));
 }
 
-// Goes on in a new file, where the last one is full. It is durable first: a file never follows one
-// that is torn. Otherwise says what is wrong.
-std::string FeedLog::roll() {
+// Goes on in a new file, where the last one has no room for the next bytes. It is durable first: a
+// file never follows one that is torn. Otherwise says what is wrong.
+std::string FeedLog::roll(Bytes next_bytes) {
   std::shared_ptr<Segment> last;
   {
     const std::lock_guard lock(mutex_);
     last = segments_.back();
   }
-  if (last->bytes <= last->head || last->bytes + buffer_.size() <= settings_.segment_bytes)
-    return "";
+  if (last->bytes <= last->head || last->bytes + next_bytes <= settings_.segment_bytes) return "";
   // A head that is as long as a file would be written again and again.
   if (last->bytes < 2 * last->head) return "";
   if (BF_FAILPOINT("feed.roll")) return said(EIO);
@@ -408,9 +439,11 @@ std::string FeedLog::roll() {
   } catch (const FeedError& error) {
     problem = error.what();
   }
+  const std::string unsynced = next ? sync_folder() : "";
   const std::lock_guard lock(mutex_);
   if (next) begin_segment(std::move(next));
   is_replaced_ = false;
+  if (!unsynced.empty()) broken_ = problem = unsynced;
   return problem;
 }
 
@@ -418,35 +451,42 @@ std::string FeedLog::write() {
   {
     const std::lock_guard lock(mutex_);
     if (!broken_.empty()) return broken_;
-    for (auto& [id, producer] : producers_) {
-      if (std::exchange(producer.is_changed, false)) put_state(id, producer.taken, counts_.taken);
-    }
+    settle();
   }
-  if (buffer_.empty()) return "";
-  if (std::string problem = roll(); !problem.empty()) return problem;
+  while (!pending_.empty()) {
+    if (std::string problem = write(pending_.front()); !problem.empty()) return problem;
+    pending_.pop_front();
+  }
+  return "";
+}
+
+std::string FeedLog::write(const Pending& pending) {
+  if (std::string problem = roll(pending.bytes.size()); !problem.empty()) return problem;
   std::shared_ptr<Segment> segment;
   {
     const std::lock_guard lock(mutex_);
     segment = segments_.back();
   }
-  std::string problem = write_all(segment->file.get(), buffer_, segment->bytes);
+  std::string problem = write_all(segment->file.get(), pending.bytes, segment->bytes);
   // A part of it may be there. It is cut, so that a crash now leaves whole frames alone.
   const bool is_cut =
       problem.empty() || ::ftruncate(segment->file.get(), static_cast<off_t>(segment->bytes)) == 0;
   const std::lock_guard lock(mutex_);
   if (!is_cut) broken_ = problem;
   if (!problem.empty()) return problem;
-  for (Entry entry : new_entries_) {
+  for (Entry entry : pending.entries) {
     entry.offset += segment->bytes;
     segment->entries.push_back(entry);
   }
-  segment->bytes += buffer_.size();
+  segment->bytes += pending.bytes.size();
   segment->is_dirty = true;
-  written_ += new_entries_.size();
-  new_entries_.clear();
-  buffer_.clear();
-  if (end_waits_) end_written_ = true;
-  for (auto& [id, producer] : producers_) producer.written = producer.taken;
+  written_ += pending.entries.size();
+  pending_records_ -= pending.entries.size();
+  end_written_ = end_written_ || pending.ends;
+  for (const auto& [id, sequence] : pending.sequences) {
+    const auto found = producers_.find(id);
+    if (found != producers_.end()) found->second.written = sequence;
+  }
   return "";
 }
 
@@ -493,21 +533,23 @@ std::string FeedLog::sync() {
 
 // ------------------------------------------------------------------------------ looking ----
 
-std::uint64_t FeedLog::first() const {
+FeedState FeedLog::state() const {
   const std::lock_guard lock(mutex_);
-  return first_;
+  FeedState state{first_, durable_, 0, end_durable_};
+  for (const auto& segment : segments_) state.kept += segment->bytes;
+  return state;
+}
+
+std::uint64_t FeedLog::first() const {
+  return state().first;
 }
 
 std::uint64_t FeedLog::end_record() const {
-  const std::lock_guard lock(mutex_);
-  return durable_;
+  return state().end;
 }
 
 Bytes FeedLog::kept() const {
-  const std::lock_guard lock(mutex_);
-  Bytes bytes = 0;
-  for (const auto& segment : segments_) bytes += segment->bytes;
-  return bytes;
+  return state().kept;
 }
 
 std::size_t FeedLog::producers() const {
@@ -516,8 +558,7 @@ std::size_t FeedLog::producers() const {
 }
 
 bool FeedLog::has_ended() const {
-  const std::lock_guard lock(mutex_);
-  return end_durable_;
+  return state().ended;
 }
 
 LogCounts FeedLog::counts() const {

@@ -28,6 +28,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/types.h"
@@ -50,6 +51,14 @@ struct LogCounts {
 inline constexpr std::size_t kProducersMost = 1 << 16;
 
 enum class Taken : std::uint8_t { taken, doubled, late, thinned, malformed };
+
+// Of a feed, as its owner must know it.
+struct FeedState {
+  std::uint64_t first = 0;
+  std::uint64_t end = 0;  // behind the last durable record
+  Bytes kept = 0;
+  bool ended = false;  // no record will follow, and that is durable
+};
 
 class FeedLog {
  public:
@@ -76,7 +85,7 @@ class FeedLog {
   std::uint64_t last_sequence(std::uint64_t producer) const;
   bool has_to_write() const;
   // Bytes that wait to be written.
-  Bytes waiting() const { return buffer_.size(); }
+  Bytes waiting() const;
   // Writes what was taken. Otherwise says what is wrong; what could not be written waits on, and
   // the file is as it was.
   [[nodiscard]] std::string write();
@@ -89,6 +98,7 @@ class FeedLog {
 
   // ---- by any thread
 
+  FeedState state() const;  // of one moment
   std::uint64_t first() const;
   std::uint64_t end_record() const;  // behind the last durable one
   Bytes kept() const;                // all files
@@ -129,6 +139,15 @@ class FeedLog {
     std::vector<Entry> entries;
     protocol::Descriptor file;
   };
+  // Waits to be written: whole frames, no more than a file may have, or one that is longer. So the
+  // last file, which always stays, never takes most of what a small log keeps.
+  struct Pending {
+    std::vector<std::byte> bytes;
+    std::vector<Entry> entries;  // of its records; offsets count from its beginning
+    // The last one of each producer that these frames, or those before, tell of.
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> sequences;
+    bool ends = false;  // the end is among them
+  };
   struct Producer {
     std::uint64_t taken = 0;    // the last sequence
     std::uint64_t written = 0;  // of that, as far as it is written
@@ -144,20 +163,24 @@ class FeedLog {
   void forget_silent();
   std::shared_ptr<Segment> make_segment(bool replaces);
   void begin_segment(std::shared_ptr<Segment> segment);
-  std::string roll();
+  std::string sync_folder() const;
+  std::string roll(Bytes next_bytes);
+  Pending& pending_for(std::size_t frame_bytes);
+  void settle();
+  std::string write(const Pending& pending);
   bool is_removed() const;
-  void put_state(std::uint64_t producer, std::uint64_t sequence, std::uint64_t taken);
-  void put_frame(std::span<const std::byte> body);
+  void put_state(std::uint64_t producer, std::uint64_t sequence, std::uint64_t taken,
+                 std::vector<std::byte>& to);
 
   const std::string folder_;
   const FeedSettings settings_;
   Bytes cut_ = 0;
   protocol::Descriptor lock_;
 
-  // By the thread that takes. Frames are whole, so a state is never written before its records.
-  std::vector<std::byte> buffer_;
-  std::vector<std::byte> body_;     // scratch
-  std::vector<Entry> new_entries_;  // of records in the buffer; offsets count from its beginning
+  // By the thread that takes. A state is never written before its records.
+  std::deque<Pending> pending_;
+  std::uint64_t pending_records_ = 0;
+  std::vector<std::byte> body_;  // scratch
   bool end_waits_ = false;
   std::int64_t newest_ns_ = INT64_MIN;
 

@@ -33,7 +33,7 @@ using protocol::FeedFrame;
 using protocol::put_feed;
 using protocol::take_feed;
 
-constexpr std::size_t kReadAtOnce = 1 << 18;
+constexpr Bytes kReadAtOnce = 1 << 18;
 constexpr Bytes kWrittenAtOnce = 1 << 22;  // taken before it is written
 constexpr std::size_t kConnectionsMost = 1024;
 constexpr int kTryAgainMs = 200;  // what could not be written
@@ -109,9 +109,7 @@ class FeedServer::Parts {
     wake();
   }
 
-  FeedState state() const {
-    return {log_->first(), log_->end_record(), log_->kept(), log_->has_ended()};
-  }
+  FeedState state() const { return log_->state(); }
 
   FeedStatus status() const {
     const std::lock_guard lock(mutex_);
@@ -153,11 +151,12 @@ class FeedServer::Parts {
     std::vector<pollfd> polled;
     while (!ends()) {
       const bool stuck = !write();
+      const bool full = is_full();
       polled.clear();
       polled.push_back({wake_.get(), POLLIN, 0});
       polled.push_back({listener_.get(), static_cast<short>(can_make_way() ? POLLIN : 0), 0});
       for (const Connection& one : connections_) {
-        const bool reads = !one.closing && !stuck && !(waits_ && one.waits && is_full());
+        const bool reads = !one.closing && !stuck && !(one.waits && full);
         polled.push_back(
             {one.socket.get(),
              static_cast<short>((reads ? POLLIN : 0) | (one.out.empty() ? 0 : POLLOUT)), 0});
@@ -196,7 +195,7 @@ class FeedServer::Parts {
     }
   }
 
-  // The log has no room at all: a producer that can wait is not read from.
+  // The log has no room at all: a producer that can wait is not read from, whatever it was told.
   bool is_full() const { return log_->kept() + log_->waiting() >= log_->settings().keep_bytes; }
 
   // False: what was taken cannot be written now, so nothing more is taken.
@@ -256,6 +255,7 @@ class FeedServer::Parts {
   void read(Connection& one) {
     // As much as may be written at once, so that all connections have their turn.
     for (Bytes had = 0; had < kWrittenAtOnce && one.socket && !one.closing;) {
+      if (one.waits && is_full()) return;
       const ssize_t got = ::recv(one.socket.get(), scratch_.data(), scratch_.size(), 0);
       if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
       if (got <= 0) {
@@ -407,7 +407,9 @@ class FeedServer::Parts {
   protocol::Descriptor listener_;
   protocol::Descriptor wake_;
   std::list<Connection> connections_;  // by the taker, in the order in which they came
-  std::vector<std::byte> scratch_ = std::vector<std::byte>(kReadAtOnce);
+  // A read brings no more than a file may have: that is how far the log may pass its bound.
+  std::vector<std::byte> scratch_ =
+      std::vector<std::byte>(std::min<Bytes>(kReadAtOnce, log_->settings().segment_bytes));
   std::atomic<bool> waits_ = false;
   std::atomic<std::uint64_t> taken_part_ = std::uint64_t{1} << 32;
 

@@ -16,14 +16,6 @@
 
 namespace batchflow::feeds {
 
-// Of a feed, as its owner must know it.
-struct FeedState {
-  std::uint64_t first = 0;
-  std::uint64_t end = 0;
-  Bytes kept = 0;
-  bool ended = false;
-};
-
 struct FeedStatus {
   FeedState state;
   LogCounts counts;

@@ -219,6 +219,122 @@ TEST_CASE(
   CHECK(log->counts().taken == 101);
 }
 
+// Before, all of a burst lay in one file, which stays while it is the last: a small log was full
+// for good, and its producers waited for ever.
+TEST_CASE("a burst lies in files of their size, and all but the last of them can go") {
+  const FeedFolder folder(small_files());
+  const Bytes file = small_files().segment_bytes;
+  constexpr std::uint64_t kRecords = 400;  // of 3.6 MB, where the log is to keep 1 MiB
+  const auto text = [](std::uint64_t n) { return std::to_string(n) + std::string(9000, 'y'); };
+  {
+    const auto log = folder.open();
+    for (std::uint64_t n = 0; n < kRecords; ++n) take(*log, n + 1, text(n));
+    take(*log, 1, "", 2);  // is left out, and counted
+    CHECK(log->waiting() > kRecords * 9000);
+    commit(*log);
+    CHECK(log->waiting() == 0);
+    CHECK(log->end_record() == kRecords);
+    CHECK(log->durable_sequence(1) == kRecords);
+    for (std::uint64_t n = 0; n < kRecords; ++n) {
+      REQUIRE(record_text(*log, n) == text(n));
+      CHECK(log->file_bytes(log->find(n)->file) <= file);
+    }
+    log->drop_before(kRecords);
+    CHECK(log->kept() <= file);
+    CHECK(log->first() > kRecords - 10);
+  }
+  const auto log = folder.open();
+  CHECK(log->end_record() == kRecords);
+  CHECK(log->last_sequence(1) == kRecords);
+  CHECK(log->last_sequence(2) == 1);
+  CHECK(log->counts() == feeds::LogCounts{kRecords, 0, 0, 0, 1});
+}
+
+TEST_CASE("what is seen of a log is of one moment: it has not ended before its last records") {
+  const FeedFolder folder;
+  const auto log = folder.open();
+  take(*log, 1, "one");
+  log->end();
+  CHECK(!log->state().ended);
+  commit(*log);
+  const feeds::FeedState state = log->state();
+  CHECK(state.first == 0);
+  CHECK(state.end == 1);
+  CHECK(state.kept == log->kept());
+  CHECK(state.ended);
+}
+
+// What a producer is not told of it sends again, as the client's library does.
+TEST_CASE("a file that cannot be begun loses nothing that was acknowledged, and doubles nothing") {
+  for (const char* const fails :
+       {"feed.roll=fail:1:2", "feed.full=fail:1:2", "feed.roll=fail", "feed.full=fail"}) {
+    CAPTURE(fails);
+    const bool is_for_good = std::string_view(fails).find(':') == std::string_view::npos;
+    const FeedFolder folder(small_files());
+    const auto text = [](std::uint64_t n) { return std::to_string(n) + std::string(3000, 'y'); };
+    constexpr std::uint64_t kRecords = 60;  // in three files
+    std::uint64_t acknowledged = 0;
+    {
+      const auto log = folder.open();
+      for (std::uint64_t n = 0; n < 20; ++n) take(*log, n + 1, text(n));
+      commit(*log);
+      const Bytes before = log->kept();
+      failpoint::configure_failpoints(fails);
+      for (std::uint64_t n = 20; n < kRecords; ++n) take(*log, n + 1, text(n));
+      const Bytes waits = log->waiting();
+      for (int i = 0; i < 2; ++i) {
+        CHECK(log->write() != "");
+        CHECK(log->waiting() == waits);
+        REQUIRE(log->sync() == "");
+        CHECK(log->end_record() == 20);
+        CHECK(log->durable_sequence(1) == 20);
+        CHECK(log->kept() == before);
+        CHECK(record_text(*log, 19) == text(19));
+      }
+      if (!is_for_good) commit(*log);
+      acknowledged = log->durable_sequence(1);
+      CHECK(acknowledged == (is_for_good ? 20 : kRecords));
+    }
+    failpoint::configure_failpoints("");
+    const auto log = folder.open();  // also what was begun and given up leaves nothing behind
+    CHECK(log->cut() == 0);
+    CHECK(log->end_record() == acknowledged);
+    for (std::uint64_t n = acknowledged; n < kRecords; ++n) take(*log, n + 1, text(n));
+    commit(*log);
+    REQUIRE(log->end_record() == kRecords);
+    for (std::uint64_t n = 0; n < kRecords; ++n) CHECK(record_text(*log, n) == text(n));
+  }
+}
+
+// The second file can be begun, and the third cannot.
+TEST_CASE("of a burst that is written in part, that part alone is acknowledged") {
+  const FeedFolder folder(small_files());
+  const auto text = [](std::uint64_t n) { return std::to_string(n) + std::string(3000, 'y'); };
+  std::uint64_t acknowledged = 0;
+  {
+    const auto log = folder.open();
+    for (std::uint64_t n = 0; n < 60; ++n) take(*log, n + 1, text(n));
+    // The first file has room for the first part; the second part needs another.
+    failpoint::configure_failpoints("feed.roll=fail:1:1");
+    CHECK(log->write() != "");
+    failpoint::configure_failpoints("");
+    REQUIRE(log->sync() == "");
+    acknowledged = log->durable_sequence(1);
+    CHECK(acknowledged > 0);
+    CHECK(acknowledged < 60);
+    CHECK(log->end_record() == acknowledged);
+  }
+  const auto log = folder.open();
+  CHECK(log->end_record() == acknowledged);
+  CHECK(log->last_sequence(1) == acknowledged);
+  CHECK(log->counts().taken == acknowledged);
+  for (std::uint64_t n = 0; n < 60; ++n)
+    CHECK(take(*log, n + 1, text(n)) == (n < acknowledged ? Taken::doubled : Taken::taken));
+  commit(*log);
+  REQUIRE(log->end_record() == 60);
+  for (std::uint64_t n = 0; n < 60; ++n) CHECK(record_text(*log, n) == text(n));
+}
+
 TEST_CASE("a file that is missing in the middle is said, and not passed over") {
   const FeedFolder folder(small_files());
   std::string middle;

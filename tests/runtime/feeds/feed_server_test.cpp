@@ -11,6 +11,7 @@
 
 #include "runtime/client/c_interface.h"
 #include "runtime/client/feed_producer.h"
+#include "runtime/failpoint/failpoint.h"
 #include "runtime/protocol/feed_hello.h"
 #include "tests/runtime/feeds/feed_folder.h"
 
@@ -358,6 +359,62 @@ TEST_CASE("producers are told to wait, and to go on") {
   later.join();
   feed->info(info);
   CHECK(info.waits == 0);
+}
+
+// The engine's part (core/engine/growing_sources.cpp) is played here, as late as it may be.
+TEST_CASE("a burst that is larger than the log comes as a whole, while what was had goes") {
+  feeds::FeedSettings settings = small_files();
+  settings.keep_bytes = 1 << 18;
+  const Served served(settings);
+  constexpr std::uint64_t kRecords = 1000;  // 3 MB
+  const auto text = [](std::uint64_t n) { return std::to_string(n) + std::string(3000, 'y'); };
+  const auto feed = producer(served, "one");
+  std::thread sender([&] {
+    for (std::uint64_t n = 0; n < kRecords; ++n) CHECK(put(*feed, text(n)) == BF_OK);
+    CHECK(feed->end() == BF_OK);
+  });
+  std::uint64_t had = 0;
+  const bool all = comes([&] {
+    const feeds::FeedState state = served.server->state();
+    // It passes its bound by no more than what one read and one record bring.
+    CHECK(state.kept <= settings.keep_bytes + 2 * settings.segment_bytes);
+    for (; had < state.end; ++had) REQUIRE(served.read(had) == text(had));
+    const Bytes most = settings.keep_bytes;
+    served.server->pace(had, state.kept > most / 2 + most / 8, std::uint64_t{1} << 32);
+    return served.server->state().ended && had == kRecords;
+  });
+  CHECK(all);
+  sender.join();
+}
+
+TEST_CASE("a log that cannot begin files now and then acknowledges each record once") {
+  constexpr std::uint64_t kRecords = 300;
+  const auto text = [](std::uint64_t n) { return std::to_string(n) + std::string(3000, 'y'); };
+  feeds::FeedSettings settings = small_files();
+  settings.keep_bytes = 1 << 22;
+  Served served(settings);
+  failpoint::configure_failpoints("feed.roll=fail:0.5");
+  {
+    const auto feed = producer(served, "one");
+    for (std::uint64_t n = 0; n < kRecords; ++n) {
+      if (n % 100 == 50) {
+        served.end();
+        served.begin();
+      }
+      REQUIRE(put(*feed, text(n)) == BF_OK);
+    }
+    REQUIRE(feed->flush(20) == BF_OK);
+  }
+  std::uint64_t acted = 0;
+  for (const auto& one : failpoint::failpoint_counts())
+    if (one.name == "feed.roll") acted += one.acted;
+  CHECK(acted > 0);
+  failpoint::configure_failpoints("");
+  served.end();
+  served.begin();
+  REQUIRE(served.log->end_record() == kRecords);
+  for (std::uint64_t n = 0; n < kRecords; ++n) REQUIRE(served.read(n) == text(n));
+  CHECK(served.log->counts().taken == kRecords);
 }
 
 TEST_CASE("records of a producer that cannot wait are thinned, and each is counted") {
