@@ -7,6 +7,15 @@
 #include "runtime/feeds/feed_index.h"
 
 namespace batchflow::service {
+namespace {
+
+// Of the largest size that the log has room for in that part of it.
+std::uint64_t records_in(Bytes part, const feeds::FeedSettings& settings) {
+  constexpr Bytes kBesideRecord = 64;  // frame and head, with room to spare
+  return part / (settings.record_bytes + kBesideRecord);
+}
+
+}  // namespace
 
 void Feeds::added(const ServedDataset& dataset, const Post& post, const Say& say) {
   const auto* const index = dynamic_cast<const feeds::FeedIndex*>(dataset.index.get());
@@ -61,18 +70,34 @@ void Feeds::paced(const engine::SourcePaced& command) {
   if (server.state().first != before) report(command.dataset);
 }
 
-std::uint64_t Feeds::next_record(DatasetId dataset) const {
+std::uint64_t Feeds::next_record(DatasetId dataset) {
   const auto found = servers_.find(dataset.value);
-  return found == servers_.end() ? 0 : found->second.server->state().end;
+  if (found == servers_.end()) return 0;
+  const std::uint64_t next = found->second.server->state().end;
+  if (next > found->second.reported) report(dataset);
+  return next;
 }
 
 std::uint64_t Feeds::window_most(DatasetId dataset) const {
-  constexpr Bytes kBesideRecord = 64;  // frame and head, with room to spare
   const auto found = servers_.find(dataset.value);
   if (found == servers_.end()) return 1;
   const feeds::FeedSettings& settings = found->second.log->settings();
-  return std::max<std::uint64_t>(1,
-                                 settings.keep_bytes / 4 / (settings.record_bytes + kBesideRecord));
+  return std::max<std::uint64_t>(1, records_in(settings.keep_bytes / 4, settings));
+}
+
+std::string Feeds::step_problem(DatasetId dataset, std::uint64_t records) const {
+  const auto found = servers_.find(dataset.value);
+  if (found == servers_.end()) return "";
+  const feeds::FeedSettings& settings = found->second.log->settings();
+  // Others may be much smaller than the largest.
+  if (settings.schema == "bytes") return "";
+  const std::uint64_t most = records_in(settings.keep_bytes / 2, settings);
+  if (records <= most) return "";
+  return fmt::format(
+      "a step of all ranks has {} records, and half of the feed's log, which keeps {} bytes, has "
+      "room for {}; without fills the step would never come: let batches be smaller, or fill them, "
+      "or make the feed with a larger --keep",
+      records, settings.keep_bytes, most);
 }
 
 std::string Feeds::folder_of(const std::string& name) const {

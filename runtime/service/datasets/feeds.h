@@ -31,11 +31,15 @@ class Feeds {
   // All end: nothing is taken any more.
   void end() { servers_.clear(); }
 
-  // The record that comes next in the feed, for a job that begins with it; 0: it is no feed.
-  std::uint64_t next_record(DatasetId dataset) const;
+  // The record that comes next in the feed, for a job that begins with it; 0: it is no feed. The
+  // engine then knows of those before it, too.
+  std::uint64_t next_record(DatasetId dataset);
   // From how many of its last records a job may fill steps: those that take a quarter of the log,
   // which can never drop them. So it always has room for more. At least 1.
   std::uint64_t window_most(DatasetId dataset) const;
+  // Why a job cannot have steps of so many records, without fills; empty: it can. A step that half
+  // of the log has no room for would wait for records that wait for room.
+  std::string step_problem(DatasetId dataset, std::uint64_t records) const;
   // Whether the record is there, or the dataset is no feed. The engine then knows it, too.
   bool has(DatasetId dataset, std::uint64_t record);
   bool has_producers() const;

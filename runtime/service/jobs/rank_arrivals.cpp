@@ -57,7 +57,7 @@ bool knows_more_changes(const order::Position& one, const order::Position& other
 }  // namespace
 
 RankArrivals::RankArrivals(const JobOptions& options, const Users& users, Inbox& inbox,
-                           const Feeds& feeds, ServedJobs& jobs)
+                           Feeds& feeds, ServedJobs& jobs)
     : options_(options),
       users_(users),
       inbox_(inbox),
@@ -85,6 +85,11 @@ ServedJob* RankArrivals::join(Peer& peer, const protocol::JoinRequest& request,
   if (jobs_.end_of(peer)) return refused("bad_request", "this connection has joined a job already");
   if (const std::string problem = request_problem(request, dataset); !problem.empty())
     return refused("bad_request", problem);
+  if (request.order == Order::live && request.order_options.fills_from == 0) {
+    const std::string problem =
+        feeds_.step_problem(dataset.id, std::uint64_t{request.batch_samples} * request.world_size);
+    if (!problem.empty()) return refused("bad_request", problem);
+  }
   const std::optional<double> ratio = request.corrupt_ratio_max;
   const double allowed = static_cast<double>(options_.corrupt_ratio_allowed.parts) / Ratio::kWhole;
   if (ratio && *ratio > allowed)

@@ -35,7 +35,7 @@ struct JobOptions {
 class RankArrivals {
  public:
   // All outlive it. `users` says how many jobs each user may have, and what they may hold.
-  RankArrivals(const JobOptions& options, const Users& users, Inbox& inbox, const Feeds& feeds,
+  RankArrivals(const JobOptions& options, const Users& users, Inbox& inbox, Feeds& feeds,
                ServedJobs& jobs);
 
   // Sets the jobs of the previous service that may return.
@@ -58,7 +58,7 @@ class RankArrivals {
   const JobOptions& options_;
   const Users& users_;
   Inbox& inbox_;
-  const Feeds& feeds_;
+  Feeds& feeds_;
   ServedJobs& jobs_;
   Returning* returning_ = nullptr;
   std::uint32_t next_job_ = 0;
