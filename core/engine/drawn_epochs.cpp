@@ -152,7 +152,8 @@ bool DrawnEpochs::decide_next(Job& job) {
     if (job.runs.back().first_step + live.steps() != job.committed_step) return false;
     job.short_since = std::min(job.short_since, s_.now);
     const std::uint64_t least = job.fills_cut ? job.ranks.size() : 0;
-    if (there < least || !live.can_fill(source.first)) return false;
+    // What only stands for what is missing may be anything that is there.
+    if (there < least || !live.can_fill(source.first, job.fills_cut ? there : 0)) return false;
     const Instant due = after(job.short_since, job.fills_after);
     if (s_.now < due) {
       s_.ask_again(due, job.fills_at, {AlarmKind::look_at_job, job.index.value, job.serial});

@@ -25,15 +25,16 @@ bool LiveEpoch::has(std::uint64_t first) const {
   return step >= forgotten_ && step < steps();
 }
 
-bool LiveEpoch::can_fill(std::uint64_t oldest) const {
-  return window_ > 0 && next_ > oldest;
+bool LiveEpoch::can_fill(std::uint64_t oldest, std::uint64_t own) const {
+  return window_ > 0 && (next_ > oldest || own > 0);
 }
 
 void LiveEpoch::decide(std::uint64_t records, std::uint64_t oldest) {
   BF_CHECK(!ended_ && records <= step_samples());
-  BF_CHECK(records == step_samples() || can_fill(oldest));
+  BF_CHECK(records == step_samples() || can_fill(oldest, records));
   const std::uint64_t from = std::max(oldest, next_ - std::min(next_, window_));
-  steps_.push_back({next_, records, fills_, from});
+  const std::uint64_t to = from < next_ ? next_ : next_ + records;
+  steps_.push_back({next_, records, fills_, from, to});
   next_ += records;
   fills_ += step_samples() - records;
 }
@@ -43,7 +44,7 @@ void LiveEpoch::end(std::uint64_t records) {
   ended_ = true;
   end_index_ = steps() * step_samples() + records;
   if (records == 0) return;
-  steps_.push_back({next_, records, fills_, next_});
+  steps_.push_back({next_, records, fills_, next_, next_});
   next_ += records;
 }
 
@@ -53,7 +54,7 @@ LiveEpoch::At LiveEpoch::at(std::uint64_t index) const {
   const std::uint64_t within = index % step_samples();
   // Without fills the records stand one after the other, also in a last step that is short. What
   // its last block has beyond them is never handed out.
-  if (step.records == step_samples() || step.fill_from == step.first_record)
+  if (step.records == step_samples() || step.fill_from == step.fill_to)
     return {&step, false, step.first_record + within % step.records};
   const std::uint64_t rank = within / batch_samples_;
   const std::uint64_t before = rank * step.records / ranks_;
@@ -71,7 +72,7 @@ void LiveEpoch::fill(std::uint64_t first, std::span<Draw> out) {
       continue;
     }
     Random random(fill_key(root_, here.number));
-    const std::uint64_t had = here.step->first_record - here.step->fill_from;
+    const std::uint64_t had = here.step->fill_to - here.step->fill_from;
     // So its random steps draw what they drew for no visit of the record before.
     draw = {SampleId(here.step->fill_from + random.below(had)), 1 + here.number};
   }

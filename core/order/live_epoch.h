@@ -52,10 +52,12 @@ class LiveEpoch final : public DrawnEpoch {
   std::uint64_t fills() const { return fills_; }
   bool has_ended() const { return ended_; }
 
-  // Records from this one on are still there to fill steps with.
-  bool can_fill(std::uint64_t oldest) const;
-  // The next step has `records` records, spread evenly over the ranks, and fills of records from
-  // `oldest` on. REQUIRES: records == step_samples(), or records below it and can_fill(oldest)
+  // Records from `oldest` on are still there to fill the next step with, or `own` ones of the step
+  // itself.
+  bool can_fill(std::uint64_t oldest, std::uint64_t own = 0) const;
+  // The next step has `records` records, spread evenly over the ranks, and fills of those from
+  // `oldest` on that were before; of its own, where there was none.
+  // REQUIRES: records == step_samples(), or records below it and can_fill(oldest, records)
   void decide(std::uint64_t records, std::uint64_t oldest);
   // The last step has `records` records, fewer than a step, and no fills. REQUIRES: not has_ended()
   void end(std::uint64_t records);
@@ -72,7 +74,8 @@ class LiveEpoch final : public DrawnEpoch {
     std::uint64_t first_record = 0;
     std::uint64_t records = 0;
     std::uint64_t first_fill = 0;
-    std::uint64_t fill_from = 0;  // fills are records [fill_from, first_record)
+    std::uint64_t fill_from = 0;  // fills are records [fill_from, fill_to); none: it has no fills
+    std::uint64_t fill_to = 0;
   };
   // Where an index is: which record, or which fill.
   struct At {

@@ -83,6 +83,29 @@ TEST_CASE("fills come from what is still there, and each of it as often") {
   CHECK(!LiveEpoch(kRoot, 1, 40, 0, 1, 8, 0).can_fill(0));
 }
 
+TEST_CASE("a first step that only stands short is filled from its own records") {
+  LiveEpoch epoch(kRoot, 1, 40, 0, 2, 4, 10);
+  CHECK(!epoch.can_fill(40));
+  CHECK(epoch.can_fill(40, 1));
+  CHECK(!LiveEpoch(kRoot, 1, 40, 0, 2, 4, 0).can_fill(40, 1));
+  epoch.decide(3, 40);
+  const std::vector<Draw> draws = draws_of(epoch, 0, 8);
+  CHECK(draws[0] == Draw{SampleId(40), 0});
+  CHECK(draws[4] == Draw{SampleId(41), 0});
+  CHECK(draws[5] == Draw{SampleId(42), 0});
+  std::uint64_t fill = 0;
+  for (const std::size_t at : {1, 2, 3, 6, 7}) {
+    CAPTURE(at);
+    Random random(hash(12, kRoot.dataset_version, kRoot.seed, fill));
+    CHECK(draws[at] == Draw{SampleId(40 + random.below(3)), 1 + fill});
+    ++fill;
+  }
+  CHECK(epoch.next() == 43);
+  CHECK(epoch.fills() == 5);
+  epoch.decide(8, 40);
+  CHECK(ids(draws_of(epoch, 8, 2)) == std::vector<std::uint64_t>{43, 44});
+}
+
 TEST_CASE("the last step is short, and its last block is filled up") {
   LiveEpoch epoch(kRoot, 1, 0, 0, 2, 4, 10);
   epoch.decide(8, 0);

@@ -16,26 +16,30 @@ void LiveCheck::grew(std::uint64_t first, std::uint64_t end, bool ended) {
 }
 
 // Which record was the oldest when the step was decided cannot be seen: any that was will do.
-bool LiveCheck::can_be_fill(const Given& given, std::uint64_t number) const {
+bool LiveCheck::can_be_fill(const Given& given, std::uint64_t number, std::uint64_t records) const {
   return std::any_of(firsts_.begin(), firsts_.end(), [&](std::uint64_t first) {
     const std::uint64_t from = std::max(first, next_ > window_ ? next_ - window_ : 0);
-    if (from >= next_) return false;
+    const std::uint64_t to = from < next_ ? next_ : cut_ ? next_ + records : from;
+    if (from >= to) return false;
     Random random(hash(12, root_.dataset_version, root_.seed, number));
-    return given.sample.value == from + random.below(next_ - from) &&
-           given.occurrence == number + 1;
+    return given.sample.value == from + random.below(to - from) && given.occurrence == number + 1;
   });
 }
 
 std::uint64_t LiveCheck::count(const std::vector<std::vector<Given>>& ranks,
                                std::uint32_t batch_samples, bool last) {
+  const auto is_record = [](const Given& given) { return !given.filled; };
+  std::uint64_t all = 0;
+  for (const std::vector<Given>& batch : ranks)
+    all += static_cast<std::uint64_t>(std::count_if(batch.begin(), batch.end(), is_record));
   std::uint64_t next = next_;
   std::uint64_t fills = fills_;
   std::size_t least = SIZE_MAX;
   std::size_t most = 0;
   bool is_short = false;
   for (const std::vector<Given>& batch : ranks) {
-    const auto records = static_cast<std::size_t>(std::count_if(
-        batch.begin(), batch.end(), [](const Given& given) { return !given.filled; }));
+    const auto records =
+        static_cast<std::size_t>(std::count_if(batch.begin(), batch.end(), is_record));
     least = std::min(least, records);
     most = std::max(most, records);
     is_short = is_short || batch.size() < batch_samples;
@@ -45,7 +49,7 @@ std::uint64_t LiveCheck::count(const std::vector<std::vector<Given>>& ranks,
       filling = given.filled;
       if (filling) {
         if (window_ == 0) violated("a step is filled, which was not asked for");
-        if (!can_be_fill(given, fills))
+        if (!can_be_fill(given, fills, all))
           violated(fmt::format("record {} cannot be fill {}", given.sample.value, fills));
         ++fills;
         continue;

@@ -1,7 +1,7 @@
 // What a live job is promised, by the rule written again (docs/order.md, "Live"): the steps that
 // count have the records in the order of their arrival, each once, spread evenly over the ranks.
 // Where too few had come, the rest is what the rule draws from the last records of the steps
-// before.
+// before, or of a step that is to be short from its own where there are none before.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ class LiveCheck {
   std::uint64_t fills() const { return fills_; }
 
  private:
-  bool can_be_fill(const Given& given, std::uint64_t number) const;
+  bool can_be_fill(const Given& given, std::uint64_t number, std::uint64_t records) const;
 
   order::KeyRoot root_;
   std::uint64_t window_;

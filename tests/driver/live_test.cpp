@@ -115,6 +115,17 @@ TEST_CASE("where fills only stand for what is missing, each rank has a record") 
   CHECK(out.rehearsed > 0);
 }
 
+TEST_CASE("a first step may be short, before a whole one has ever come") {
+  JobPlan job = live_job(2);
+  job.batch_samples = 8;
+  job.fills_cut = true;
+  // It has three records long before the source has more, or ends.
+  const Outcomes out = run(scenario_of({{ms(0), 3}, {ms(2000), 5}}, {job}));
+  CHECK(out.counted_steps == 2);
+  CHECK(out.rehearsed == 16 - 3);
+  CHECK(out.longest_wait >= ms(1900));
+}
+
 TEST_CASE("jobs of other speeds each have every record") {
   JobPlan slow = live_job(2);
   slow.compute = ms(9);

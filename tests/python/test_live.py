@@ -166,6 +166,66 @@ class Arriving(Fed):
         self.assertEqual(self.numbers(short), [4, 5])
 
 
+class Short(Fed):
+    def test_short_batches_of_any_size_wait_for_no_whole_one(self):
+        self.send(range(100))
+        for size in (1, 7, 256):
+            for begin in ("oldest", 0, 93):
+                with self.subTest(size=size, begin=begin):
+                    expected = list(range(0 if begin == "oldest" else begin, 100))
+                    live = batchflow.Live("clicks", wait=0.05, fill="short", begin=begin)
+                    had = []
+                    for batch in self.loader(size, live, timeout=60):
+                        self.assertEqual(batch.rehearsed, 0)
+                        had += self.numbers(batch)
+                        if len(had) >= len(expected):
+                            break
+                    self.assertEqual(had, expected)
+
+    def test_all_ways_to_have_too_few_end_with_their_feed(self):
+        self.send(range(100), end=True)
+        for size in (1, 7, 256):
+            for fill in ("short", "rehearse", None):
+                for begin in (0, 93, 100):
+                    with self.subTest(size=size, fill=fill, begin=begin):
+                        live = batchflow.Live("clicks", wait=0.05, fill=fill, begin=begin)
+                        had = [n for batch in self.loader(size, live, timeout=60)
+                               for n in self.numbers(batch)]
+                        self.assertEqual(had, list(range(begin, 100)))
+
+    def test_subscribers_begin_anywhere_and_end_with_the_feed(self):
+        self.send(range(100), end=True)
+        for begin in (0, 1, 99, 100):
+            messages = list(batchflow.subscribe("clicks", begin))
+            self.assertEqual([message.number for message in messages], list(range(begin, 100)))
+            self.assertEqual([message.value[0].tolist()[0] for message in messages],
+                             list(range(begin, 100)))
+
+
+class SmallLog(Fed):
+    KEEP = "1mib"
+
+    def test_a_burst_of_many_logs_comes_as_a_whole_and_its_job_ends(self):
+        records = 30_000  # which take 5 MB in the log
+        sending = threading.Thread(target=self.send, args=(range(records),), kwargs={"end": True})
+        sending.start()
+        self.addCleanup(sending.join)
+        had = []
+        for batch in self.loader(batch_size=256, timeout=60):
+            had += self.numbers(batch)
+        self.assertEqual(had, list(range(records)))
+
+    def test_a_step_for_which_half_of_the_log_has_no_room_is_refused(self):
+        most = 2 ** 19 // (8 * WIDTH + 64)
+        with self.assertRaisesRegex(batchflow.RefusedError, f"has room for {most}"):
+            next(iter(self.loader(batch_size=most + 1)))
+        sending = threading.Thread(target=self.send, args=(range(2 * most),), kwargs={"end": True})
+        sending.start()
+        self.addCleanup(sending.join)
+        had = [n for batch in self.loader(batch_size=most, timeout=60) for n in self.numbers(batch)]
+        self.assertEqual(had, list(range(2 * most)))
+
+
 class Killed(Fed):
     def test_no_acknowledged_record_is_lost_by_kill_9_in_the_middle_of_ingestion(self):
         had, acknowledged = [], 0
