@@ -295,7 +295,8 @@ std::string jobs_text(const ObservedWorkload& observed, const NamedData& named,
     }
     if (order == Order::live) {
       derived.assumed.push_back(fmt::format(
-          "job {} reads a feed, which no scenario has; it is taken as sequential", name));
+          "job {} {}, which no scenario has; it is taken as sequential", name,
+          job.keyed ? "is a store, and asks for samples by their keys" : "reads a feed"));
       order = Order::sequential;
     }
     if (order == Order::mixed) {

@@ -31,6 +31,7 @@ void RecordedJobs::joined(const engine::JobJoined& event, std::size_t dataset, s
   job.order = event.order;
   if (event.has_shuffle_seed) job.shuffle_seed = event.shuffle_seed;
   job.batch = event.batch_samples;
+  job.keyed = event.keyed;
   job.drop_last = event.drop_last;
   job.node_local = event.node_local;
   job.runs = event.runs;

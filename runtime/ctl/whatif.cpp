@@ -88,6 +88,7 @@ input::ObservedJob job_of(const json& job) {
   one.name = text(job, "name");
   one.user = fmt::format("user-{}", whole<std::uint64_t>(job, "user"));
   one.order = order_named(text(model, "order")).value_or(Order::relaxed);
+  one.keyed = flag(model, "keyed");
   if (const auto seed = model.find("shuffle_seed"); seed != model.end() && seed->is_number())
     one.shuffle_seed = seed->get<std::uint64_t>();
   one.batch = std::max(1U, whole<std::uint32_t>(job, "batch_samples"));

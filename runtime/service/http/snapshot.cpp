@@ -108,6 +108,7 @@ Json model_of(const Snapshot& now, const Jobs::Status& job) {
   Json all = {{"order", name_of(job.order)},
               {"shuffle_seed", nullptr},
               {"drop_last", job.drop_last},
+              {"keyed", job.order_options.keyed},
               {"node_local", job.order_options.node_local},
               {"runs", job.order_options.runs},
               {"rehearsed", job.order_options.rehearsed},

@@ -94,6 +94,26 @@ TEST_CASE(
                    "what job train rehearses is left out") == 1);
 }
 
+TEST_CASE("a store is called one, whatever it asks; a job that reads a feed is another") {
+  const auto assumed = [](bool keyed) {
+    json one = status();
+    one["jobs"][0]["model"]["order"] = "live";
+    one["jobs"][0]["model"]["keyed"] = keyed;
+    return input::derive_scenario(ctl::coming_hours(one, 1).workload, nullptr).assumed;
+  };
+  const auto counts = [](const std::vector<std::string>& all, const char* text) {
+    return std::count(all.begin(), all.end(), text);
+  };
+  const char* const store =
+      "job train is a store, and asks for samples by their keys, which no scenario has; it is "
+      "taken as sequential";
+  const char* const feed =
+      "job train reads a feed, which no scenario has; it is taken as sequential";
+  CHECK(counts(assumed(true), store) == 1);
+  CHECK(counts(assumed(true), feed) == 0);
+  CHECK(counts(assumed(false), feed) == 1);
+}
+
 TEST_CASE("without jobs, or of an older service, nothing is foretold") {
   json none = status();
   none["jobs"] = json::array();
