@@ -25,6 +25,9 @@ enum class PolicyKind : std::uint8_t {
   mixture
 };
 inline constexpr std::size_t kPolicyKinds = 7;
+constexpr bool is_asked_for_by_jobs(PolicyKind kind) {
+  return kind == PolicyKind::rehearsal || kind == PolicyKind::mixture;
+}
 std::string_view policy_kind_name(PolicyKind kind);
 std::string policy_kinds();  // their names, for people: `allocation, eviction, ...`
 PolicyKind policy_kind(std::string_view name);  // throws ConfigError naming the nearest kind

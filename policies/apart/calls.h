@@ -45,6 +45,12 @@ enum class CallKind : std::uint8_t {
   needed,
   scored,
   epoch_began,
+  // Answered.
+  choose_exemplar,
+  weight_of_exemplar,
+  weigh_sources,
+  // Not answered.
+  put_exemplar,
 };
 
 struct CallHeader {
@@ -58,7 +64,8 @@ struct MakeCall {
   std::uint32_t policy = 0;  // its index in the plugin
   std::uint32_t parameters = 0;
   std::uint64_t seed = 0;
-  // Of an eviction policy: its share.
+  // Of an eviction policy: its share. Of a mixture policy, how many sources there are, and of a
+  // rehearsal policy, for how many exemplars there is room.
   std::uint64_t items = 0;
   Slots capacity = 0;
   DatasetId dataset{};
@@ -73,7 +80,8 @@ struct Standing {
   std::uint8_t wants_measures = 0;
   std::uint8_t looks_behind_ready = 1;
   std::uint8_t chooses_nodes = 0;
-  std::uint8_t reserved = 0;
+  std::uint8_t weighs = 0;
+  std::uint64_t every = 1;
 };
 
 // What becomes of one request. The items that follow are what `victim` answered, in order.

@@ -44,8 +44,7 @@ struct Described::Policy {
     if (!plugin::is_policy_name(name)) in.fail();
     for (bool engine::PolicyEntry::*const flag : kFlags) entry.*flag = in.get<std::uint8_t>() != 0;
     const auto count = in.get<std::uint32_t>();
-    if (kind > static_cast<std::uint8_t>(engine::PolicyKind::scaling) || count > kParametersMost)
-      in.fail();
+    if (kind >= engine::kPolicyKinds || count > kParametersMost) in.fail();
     for (std::uint32_t i = 0; in.ok() && i < count; ++i) {
       Parameter& one = parameters.emplace_back();
       for (std::string_view* const text : {&one.name, &one.default_value, &one.help})

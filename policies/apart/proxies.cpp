@@ -125,6 +125,55 @@ class ScalingProxy final : public Proxy<engine::ScalingPolicy> {
   }
 };
 
+class RehearsalProxy final : public Proxy<engine::RehearsalPolicy> {
+ public:
+  using Proxy::Proxy;
+
+  std::size_t choose(const engine::RehearsalView& sample, Random random) override {
+    MessageWriter call = begin(CallKind::choose_exemplar);
+    put_view(call, sample);
+    call.put(random.key());
+    return static_cast<std::size_t>(ask_for<std::uint64_t>().value_or(engine::kNoChoice));
+  }
+  void put(std::size_t index, const engine::RehearsalView& exemplar) override {
+    MessageWriter call = begin(CallKind::put_exemplar);
+    put_view(call, exemplar);
+    call.put(static_cast<std::uint64_t>(index));
+    tell();
+  }
+  bool weighs() const override { return standing_.weighs != 0; }
+  float weight(const engine::Exemplar& exemplar) const override {
+    begin(CallKind::weight_of_exemplar).put(exemplar);
+    return ask_for<float>().value_or(1);
+  }
+
+ private:
+  static void put_view(MessageWriter& call, const engine::RehearsalView& view) {
+    call.put(view.exemplar);
+    call.put(view.number);
+    call.list(view.features);
+  }
+};
+
+class MixtureProxy final : public Proxy<engine::MixturePolicy> {
+ public:
+  using Proxy::Proxy;
+
+  std::uint64_t every() const override { return failed() ? fallback::kEvery : standing_.every; }
+  void weigh(const engine::MixtureView& view, std::span<double> weights) override {
+    MessageWriter call = begin(CallKind::weigh_sources);
+    call.put(view.job);
+    call.put(view.drawn);
+    call.list(view.sources);
+    if (auto answer = ask()) {
+      standing_ = standing(*answer);
+      answer->fill(weights);
+      whole(*answer);
+    }
+    if (failed()) fallback::weigh(view, weights);
+  }
+};
+
 template <class Policy, class Interface, class Context>
 std::unique_ptr<Interface> make_proxy(const Context& context) {
   return std::make_unique<Policy>(context);
@@ -143,9 +192,11 @@ decltype(engine::PolicyEntry::make) proxy_of(engine::PolicyKind kind) {
       return &make_proxy<SelectionProxy, engine::SelectionPolicy, PolicyContext>;
     case engine::PolicyKind::dispatch:
       return &make_proxy<DispatchProxy, engine::DispatchPolicy, PolicyContext>;
-    case engine::PolicyKind::scaling:
-    case engine::PolicyKind::rehearsal:  // of no plugin: they are refused before
+    case engine::PolicyKind::rehearsal:
+      return &make_proxy<RehearsalProxy, engine::RehearsalPolicy, engine::RehearsalContext>;
     case engine::PolicyKind::mixture:
+      return &make_proxy<MixtureProxy, engine::MixturePolicy, engine::MixtureContext>;
+    case engine::PolicyKind::scaling:
       break;
   }
   return &make_proxy<ScalingProxy, engine::ScalingPolicy, PolicyContext>;

@@ -15,11 +15,24 @@
 
 namespace batchflow::apart {
 
-inline MakeCall make_call(const engine::PolicyContext&) {
-  return {};
+inline MakeCall make_call(const engine::PolicyContext& context) {
+  MakeCall call;
+  call.seed = context.random.key();
+  return call;
+}
+inline MakeCall make_call(const engine::RehearsalContext& context) {
+  MakeCall call;
+  call.capacity = context.capacity;
+  return call;
+}
+inline MakeCall make_call(const engine::MixtureContext& context) {
+  MakeCall call;
+  call.items = context.sources;
+  return call;
 }
 inline MakeCall make_call(const engine::EvictionContext& context) {
   MakeCall call;
+  call.seed = context.random.key();
   call.items = context.items;
   call.capacity = context.capacity;
   call.dataset = context.dataset;
@@ -27,7 +40,8 @@ inline MakeCall make_call(const engine::EvictionContext& context) {
   call.tier = context.tier;
   return call;
 }
-inline bool is_recorded(const engine::PolicyContext&) {
+template <class Context>
+bool is_recorded(const Context&) {
   return true;
 }
 inline bool is_recorded(const engine::EvictionContext& context) {
@@ -44,7 +58,6 @@ class Proxy : public Interface {
         recorded_(is_recorded(context)) {
     MakeCall made = make_call(context);
     made.policy = source_.policy;
-    made.seed = context.random.key();
     made.parameters = static_cast<std::uint32_t>(context.parameters.values().size());
     MessageWriter call = begin(CallKind::make);
     call.put(made);

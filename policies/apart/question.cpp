@@ -31,7 +31,10 @@ std::string_view name_of(CallKind kind) {
       {CallKind::depth, "depth"},
       {CallKind::play, "missed, and what follows"},
       {CallKind::victim, "victim"},
-      {CallKind::read_early, "read_early"}};
+      {CallKind::read_early, "read_early"},
+      {CallKind::choose_exemplar, "choose"},
+      {CallKind::weight_of_exemplar, "weight"},
+      {CallKind::weigh_sources, "weigh"}};
   for (const auto& [one, name] : kNames) {
     if (one == kind) return name;
   }

@@ -246,7 +246,8 @@ struct Served::Instance {
   // As PolicyKind counts.
   std::variant<std::unique_ptr<engine::AllocationPolicy>, std::unique_ptr<Eviction>,
                std::unique_ptr<engine::SelectionPolicy>, std::unique_ptr<engine::DispatchPolicy>,
-               std::unique_ptr<engine::ScalingPolicy>>
+               std::unique_ptr<engine::ScalingPolicy>, std::unique_ptr<engine::RehearsalPolicy>,
+               std::unique_ptr<engine::MixturePolicy>>
       policy;
 
   engine::Policy& any() {
@@ -281,6 +282,17 @@ Standing standing_of(engine::DispatchPolicy& policy, bool waits) {
   Standing standing;
   standing.chooses_nodes = policy.chooses_nodes() ? 1 : 0;
   if (waits) standing.ask_again = policy.ask_again().time_since_epoch().count();
+  return standing;
+}
+
+Standing standing_of(engine::RehearsalPolicy& policy, bool) {
+  Standing standing;
+  standing.weighs = policy.weighs() ? 1 : 0;
+  return standing;
+}
+Standing standing_of(engine::MixturePolicy& policy, bool) {
+  Standing standing;
+  standing.every = policy.every();
   return standing;
 }
 
@@ -364,6 +376,43 @@ bool serve(engine::DispatchPolicy& policy, CallKind kind, MessageReader& call,
   return true;
 }
 
+bool serve(engine::RehearsalPolicy& policy, CallKind kind, MessageReader& call,
+           MessageWriter& answer) {
+  const auto exemplar = call.get<engine::Exemplar>();
+  if (kind == CallKind::weight_of_exemplar) {
+    answer.put(policy.weight(exemplar));
+    return true;
+  }
+  const auto number = call.get<std::uint64_t>();
+  std::vector<float> features;
+  call.list(features);
+  const engine::RehearsalView view{exemplar, number, features};
+  const auto last = call.get<std::uint64_t>();
+  if (!call.ok()) return false;
+  if (kind == CallKind::choose_exemplar) {
+    answer.put(static_cast<std::uint64_t>(policy.choose(view, Random(last))));
+    return true;
+  }
+  if (kind != CallKind::put_exemplar) return false;
+  policy.put(static_cast<std::size_t>(last), view);
+  return true;
+}
+
+bool serve(engine::MixturePolicy& policy, CallKind kind, MessageReader& call,
+           MessageWriter& answer) {
+  if (kind != CallKind::weigh_sources) return false;
+  const auto job = call.get<JobId>();
+  const auto drawn = call.get<std::uint64_t>();
+  std::vector<engine::SourceView> sources;
+  call.list(sources);
+  std::vector<double> weights;
+  for (const engine::SourceView& source : sources) weights.push_back(source.weight);
+  policy.weigh({job, drawn, sources}, weights);
+  answer.put(standing_of(policy, false));
+  answer.list(std::span<const double>(weights));
+  return true;
+}
+
 bool serve(engine::ScalingPolicy& policy, CallKind kind, MessageReader& call,
            MessageWriter& answer) {
   if (kind == CallKind::workers) {
@@ -412,8 +461,11 @@ std::unique_ptr<Served::Instance> Served::make(std::span<const std::byte> call) 
       instance->policy = choice.make<engine::MakeScaling>(random);
       break;
     case engine::PolicyKind::rehearsal:
+      instance->policy = choice.make_rehearsal(static_cast<std::size_t>(made.capacity));
+      break;
     case engine::PolicyKind::mixture:
-      return nullptr;
+      instance->policy = choice.make_mixture(static_cast<std::size_t>(made.items));
+      break;
   }
   return instance;
 }

@@ -43,6 +43,17 @@ bf_policy_context context_of(const engine::EvictionContext& context) {
   return made;
 }
 
+bf_policy_context context_of(const engine::RehearsalContext& context) {
+  bf_policy_context made{};
+  made.capacity = context.capacity;
+  return made;
+}
+bf_policy_context context_of(const engine::MixtureContext& context) {
+  bf_policy_context made{};
+  made.items = context.sources;
+  return made;
+}
+
 template <class Interface>
 class Hosted : public Interface {
  public:
@@ -294,6 +305,55 @@ class HostedScaling final : public Hosted<engine::ScalingPolicy> {
   const bf_scaling_functions& f_;
 };
 
+class HostedRehearsal final : public Hosted<engine::RehearsalPolicy> {
+ public:
+  explicit HostedRehearsal(const engine::RehearsalContext& context)
+      : Hosted(context), f_(hosting_.policy().rehearsal) {}
+
+  std::size_t choose(const engine::RehearsalView& sample, Random random) override {
+    const bf_rehearsal_view shown = shown_of(sample);
+    return hosting_.ask(std::uint64_t{BF_NO_CHOICE},
+                        [&] { return f_.choose(policy_, &shown, random.key()); });
+  }
+  void put(std::size_t index, const engine::RehearsalView& exemplar) override {
+    const bf_rehearsal_view shown = shown_of(exemplar);
+    hosting_.tell([&] { f_.put(policy_, index, &shown); });
+  }
+  bool weighs() const override {
+    return hosting_.ask(0u, [&] { return f_.weighs(policy_); }) != 0;
+  }
+  float weight(const engine::Exemplar& exemplar) const override {
+    return hosting_.ask(1.0F, [&] { return f_.weight(policy_, as_c<bf_exemplar>(exemplar)); });
+  }
+
+ private:
+  static bf_rehearsal_view shown_of(const engine::RehearsalView& view) {
+    return {as_c<bf_exemplar>(view.exemplar), view.number, view.features.data(),
+            view.features.size()};
+  }
+
+  const bf_rehearsal_functions& f_;
+};
+
+class HostedMixture final : public Hosted<engine::MixturePolicy> {
+ public:
+  explicit HostedMixture(const engine::MixtureContext& context)
+      : Hosted(context), f_(hosting_.policy().mixture) {}
+
+  std::uint64_t every() const override {
+    return hosting_.ask(fallback::kEvery, [&] { return f_.every(policy_); });
+  }
+  void weigh(const engine::MixtureView& view, std::span<double> weights) override {
+    const bf_mixture_view shown{view.job.value, 0, view.drawn, as_c<bf_source_view>(view.sources),
+                                view.sources.size()};
+    hosting_.tell([&] { f_.weigh(policy_, &shown, weights.data()); });
+    if (hosting_.failed()) fallback::weigh(view, weights);
+  }
+
+ private:
+  const bf_mixture_functions& f_;
+};
+
 // What the plugin makes as an object of the engine's own classes, or an adaptor to its tables.
 template <class Interface, class Adaptor, class Context>
 std::unique_ptr<Interface> make_hosted(const Context& context) {
@@ -322,9 +382,11 @@ decltype(engine::PolicyEntry::make) adaptor_of(engine::PolicyKind kind) {
       return &make_hosted<engine::SelectionPolicy, HostedSelection, PolicyContext>;
     case engine::PolicyKind::dispatch:
       return &make_hosted<engine::DispatchPolicy, HostedDispatch, PolicyContext>;
-    case engine::PolicyKind::scaling:
-    case engine::PolicyKind::rehearsal:  // of no plugin: they are refused before
+    case engine::PolicyKind::rehearsal:
+      return &make_hosted<engine::RehearsalPolicy, HostedRehearsal, engine::RehearsalContext>;
     case engine::PolicyKind::mixture:
+      return &make_hosted<engine::MixturePolicy, HostedMixture, engine::MixtureContext>;
+    case engine::PolicyKind::scaling:
       break;
   }
   return &make_hosted<engine::ScalingPolicy, HostedScaling, PolicyContext>;

@@ -32,7 +32,7 @@ extern "C" {
 
 enum {
   BF_POLICY_VERSION_LEAST = 1,
-  BF_POLICY_VERSION = 1,  /* of the stable part */
+  BF_POLICY_VERSION = 2,  /* of the stable part; since 2 there are BF_REHEARSAL and BF_MIXTURE */
   BF_POLICY_UNSTABLE = 1, /* of the unstable tables */
   /* Of the classes in core/engine/policy.h, by the rules of the Itanium C++ ABI: it grows with any
    * change of theirs. */
@@ -41,17 +41,26 @@ enum {
 
 /* -------------------------------------------------------------------------------- numbers ---- */
 
-enum { BF_ALLOCATION = 0, BF_EVICTION, BF_SELECTION, BF_DISPATCH, BF_SCALING }; /* kinds */
-enum { BF_ENCODED = 0, BF_DECODED, BF_PREPARED };                               /* forms */
-enum { BF_GPU = 0, BF_DRAM, BF_NVME, BF_STORE };                                /* tiers */
-enum { BF_STRICT = 0, BF_SEQUENTIAL, BF_RELAXED, BF_WEIGHTED, BF_LISTED };      /* orders */
-enum { BF_INSERT = 0, BF_BYPASS, BF_MAKE_ROOM, BF_TRIM_AND_INSERT };            /* admissions */
-enum { BF_EVICTED = 0, BF_INVALIDATED };                                        /* removals */
-enum { BF_EARLY_NO = 0, BF_EARLY_YES, BF_EARLY_STOP };                          /* early reads */
-enum { BF_INTEGER = 0, BF_NUMBER, BF_FLAG, BF_TEXT }; /* types of parameters */
+enum { /* kinds */
+       BF_ALLOCATION = 0,
+       BF_EVICTION,
+       BF_SELECTION,
+       BF_DISPATCH,
+       BF_SCALING,
+       BF_REHEARSAL,
+       BF_MIXTURE
+};
+enum { BF_ENCODED = 0, BF_DECODED, BF_PREPARED };                          /* forms */
+enum { BF_GPU = 0, BF_DRAM, BF_NVME, BF_STORE };                           /* tiers */
+enum { BF_STRICT = 0, BF_SEQUENTIAL, BF_RELAXED, BF_WEIGHTED, BF_LISTED }; /* orders */
+enum { BF_INSERT = 0, BF_BYPASS, BF_MAKE_ROOM, BF_TRIM_AND_INSERT };       /* admissions */
+enum { BF_EVICTED = 0, BF_INVALIDATED };                                   /* removals */
+enum { BF_EARLY_NO = 0, BF_EARLY_YES, BF_EARLY_STOP };                     /* early reads */
+enum { BF_INTEGER = 0, BF_NUMBER, BF_FLAG, BF_TEXT };                      /* types of parameters */
 
 #define BF_NO_ITEM UINT32_MAX
 #define BF_NO_CHOICE UINT64_MAX
+#define BF_NO_CLASS UINT32_MAX
 #define BF_NEVER INT64_MAX             /* an instant; instants are nanoseconds */
 #define BF_UNKNOWN_USE UINT64_MAX      /* the next use is not known */
 #define BF_NEVER_USED (UINT64_MAX - 1) /* known not to be used again */
@@ -242,6 +251,42 @@ typedef struct bf_job_view {
   uint64_t user;
 } bf_job_view;
 
+typedef struct bf_exemplar {
+  uint64_t sample;
+  uint32_t label;
+  uint8_t is_scored;
+  uint8_t reserved[3];
+  float score;
+  uint32_t reserved_2;
+  uint64_t since;
+} bf_exemplar;
+
+typedef struct bf_rehearsal_view {
+  const bf_exemplar* exemplar;
+  uint64_t number;
+  const float* features;
+  uint64_t feature_count;
+} bf_rehearsal_view;
+
+typedef struct bf_source_view {
+  uint64_t samples;
+  uint64_t drawn;
+  double weight;
+  uint8_t is_known;
+  uint8_t reserved[7];
+  double loss;
+  uint32_t reports;
+  uint32_t reserved_2;
+} bf_source_view;
+
+typedef struct bf_mixture_view {
+  uint32_t job;
+  uint32_t reserved;
+  uint64_t drawn;
+  const bf_source_view* sources;
+  uint64_t source_count;
+} bf_mixture_view;
+
 /* Indices of bf_policy_host.struct_bytes. */
 enum {
   BF_STRUCT_ACCESS = 0,
@@ -260,6 +305,10 @@ enum {
   BF_STRUCT_JOB_VIEW,
   BF_STRUCT_CONTEXT,
   BF_STRUCT_PARAMETER_VALUE,
+  BF_STRUCT_EXEMPLAR,
+  BF_STRUCT_REHEARSAL_VIEW,
+  BF_STRUCT_SOURCE_VIEW,
+  BF_STRUCT_MIXTURE_VIEW,
   BF_STRUCTS = 32 /* those that are not used yet are 0 */
 };
 
@@ -295,7 +344,8 @@ typedef struct bf_policy_context {
   uint64_t seed;
   const bf_parameter_value* parameters;
   uint64_t parameter_count;
-  /* Of an eviction policy: the share that it serves. */
+  /* Of an eviction policy: the share that it serves. A mixture policy has as many sources as
+   * `items`, and a rehearsal policy's buffer has room for `capacity` exemplars. */
   uint64_t items;
   uint64_t capacity;
   uint32_t dataset;
@@ -403,6 +453,24 @@ typedef struct bf_scaling_functions {
   uint32_t (*workers)(void* policy, const bf_node_view* node); /* no default */
   uint32_t (*depth)(void* policy, const bf_job_view* job);     /* no default */
 } bf_scaling_functions;
+
+typedef struct bf_rehearsal_functions {
+  uint32_t bytes;
+  uint32_t reserved;
+  /* The index that the sample gets, or BF_NO_CHOICE. `seed` is of this visit. */
+  uint64_t (*choose)(void* policy, const bf_rehearsal_view* sample, uint64_t seed); /* no default */
+  void (*put)(void* policy, uint64_t index, const bf_rehearsal_view* exemplar);     /* no default */
+  uint32_t (*weighs)(void* policy);                                                 /* 0 */
+  float (*weight)(void* policy, const bf_exemplar* exemplar);                       /* 1 */
+} bf_rehearsal_functions;
+
+typedef struct bf_mixture_functions {
+  uint32_t bytes;
+  uint32_t reserved;
+  uint64_t (*every)(void* policy); /* no default */
+  /* `weights` has one number for each source, and is what they weigh now. */
+  void (*weigh)(void* policy, const bf_mixture_view* view, double* weights); /* no default */
+} bf_mixture_functions;
 
 /* --------------------------------------------------------------------------------- plugin ---- */
 

@@ -42,4 +42,11 @@ inline std::uint32_t depth(const engine::JobView& job) {
   return std::min(job.window, 2u);
 }
 
+// Asked again after so many samples: never.
+inline constexpr std::uint64_t kEvery = UINT64_MAX;
+// The sources keep their weights.
+inline void weigh(const engine::MixtureView& view, std::span<double> weights) {
+  for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = view.sources[i].weight;
+}
+
 }  // namespace batchflow::plugin::fallback

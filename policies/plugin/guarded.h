@@ -213,4 +213,43 @@ class Guarded<Policy, std::enable_if_t<std::is_base_of_v<engine::ScalingPolicy, 
   }
 };
 
+template <class Policy>
+class Guarded<Policy, std::enable_if_t<std::is_base_of_v<engine::RehearsalPolicy, Policy>>> final
+    : public GuardedOf<engine::RehearsalPolicy, Policy> {
+  using Base = GuardedOf<engine::RehearsalPolicy, Policy>;
+  using Base::policy_;
+
+ public:
+  using Base::Base;
+  std::size_t choose(const engine::RehearsalView& sample, Random random) override {
+    return this->call([&] { return policy_.choose(sample, random); },
+                      [] { return engine::kNoChoice; });
+  }
+  void put(std::size_t index, const engine::RehearsalView& exemplar) override {
+    this->tell([&] { policy_.put(index, exemplar); });
+  }
+  bool weighs() const override {
+    return this->call([&] { return policy_.weighs(); }, [] { return false; });
+  }
+  float weight(const engine::Exemplar& exemplar) const override {
+    return this->call([&] { return policy_.weight(exemplar); }, [] { return 1.0F; });
+  }
+};
+
+template <class Policy>
+class Guarded<Policy, std::enable_if_t<std::is_base_of_v<engine::MixturePolicy, Policy>>> final
+    : public GuardedOf<engine::MixturePolicy, Policy> {
+  using Base = GuardedOf<engine::MixturePolicy, Policy>;
+  using Base::policy_;
+
+ public:
+  using Base::Base;
+  std::uint64_t every() const override {
+    return this->call([&] { return policy_.every(); }, [] { return fallback::kEvery; });
+  }
+  void weigh(const engine::MixtureView& view, std::span<double> weights) override {
+    this->call([&] { policy_.weigh(view, weights); }, [&] { fallback::weigh(view, weights); });
+  }
+};
+
 }  // namespace batchflow::plugin

@@ -70,7 +70,7 @@ HostedPolicy::HostedPolicy(const bf_policy& given, std::uint32_t unstable, std::
   if (common.object_version != BF_POLICY_OBJECT || unstable != BF_POLICY_UNSTABLE)
     common.object = nullptr;
 
-  if (policy.kind > BF_SCALING)
+  if (policy.kind > BF_MIXTURE)
     throw ConfigError(fmt::format("there is no kind of policy {}", policy.kind));
   entry_.make = adaptor_of(static_cast<engine::PolicyKind>(policy.kind));
   switch (policy.kind) {
@@ -129,6 +129,18 @@ HostedPolicy::HostedPolicy(const bf_policy& given, std::uint32_t unstable, std::
       scaling = table_of<bf_scaling_functions>(policy.functions, "scaling");
       must_have(scaling.workers, "workers");
       must_have(scaling.depth, "depth");
+      break;
+    case BF_REHEARSAL:
+      rehearsal = table_of<bf_rehearsal_functions>(policy.functions, "rehearsal");
+      must_have(rehearsal.choose, "choose");
+      must_have(rehearsal.put, "put");
+      default_to(rehearsal.weighs, [](void*) { return 0u; });
+      default_to(rehearsal.weight, [](void*, const bf_exemplar*) { return 1.0F; });
+      break;
+    case BF_MIXTURE:
+      mixture = table_of<bf_mixture_functions>(policy.functions, "mixture");
+      must_have(mixture.every, "every");
+      must_have(mixture.weigh, "weigh");
       break;
   }
 

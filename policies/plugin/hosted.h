@@ -33,6 +33,8 @@ class HostedPolicy {
   bf_dispatch_functions dispatch{};
   bf_dispatch_unstable dispatch_unstable{};
   bf_scaling_functions scaling{};
+  bf_rehearsal_functions rehearsal{};
+  bf_mixture_functions mixture{};
   const void* user = nullptr;
   // What instances are called that the plugin hands out as objects: they guard themselves.
   void* direct() const;

@@ -131,6 +131,21 @@ BATCHFLOW_SAME_FIELD(bf_job_view, engine::JobView, weight);
 BATCHFLOW_SAME_FIELD(bf_job_view, engine::JobView, wanted_per_s);
 BATCHFLOW_SAME_FIELD(bf_job_view, engine::JobView, user);
 
+BATCHFLOW_SAME(bf_exemplar, engine::Exemplar);
+BATCHFLOW_SAME_FIELD(bf_exemplar, engine::Exemplar, sample);
+BATCHFLOW_SAME_FIELD(bf_exemplar, engine::Exemplar, label);
+BATCHFLOW_SAME_FIELD(bf_exemplar, engine::Exemplar, is_scored);
+BATCHFLOW_SAME_FIELD(bf_exemplar, engine::Exemplar, score);
+BATCHFLOW_SAME_FIELD(bf_exemplar, engine::Exemplar, since);
+
+BATCHFLOW_SAME(bf_source_view, engine::SourceView);
+BATCHFLOW_SAME_FIELD(bf_source_view, engine::SourceView, samples);
+BATCHFLOW_SAME_FIELD(bf_source_view, engine::SourceView, drawn);
+BATCHFLOW_SAME_FIELD(bf_source_view, engine::SourceView, weight);
+BATCHFLOW_SAME_FIELD(bf_source_view, engine::SourceView, is_known);
+BATCHFLOW_SAME_FIELD(bf_source_view, engine::SourceView, loss);
+BATCHFLOW_SAME_FIELD(bf_source_view, engine::SourceView, reports);
+
 #undef BATCHFLOW_SAME
 #undef BATCHFLOW_SAME_FIELD
 

@@ -13,8 +13,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // What the examples are called.
-constexpr std::string_view kNames[] = {"by-jobs", "lru-protect", "most-shared", "most-wanted",
-                                       "follow-stall"};
+constexpr std::string_view kNames[] = {"by-jobs",      "lru-protect", "most-shared", "most-wanted",
+                                       "follow-stall", "newest",      "hardest-half"};
 
 void replace_all(std::string& text, std::string_view what, std::string_view with) {
   for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size())
@@ -77,11 +77,6 @@ void check_name(std::string_view name) {
 
 std::vector<NewFile> new_plugin(std::string_view name, engine::PolicyKind kind) {
   check_name(name);
-  if (kind == engine::PolicyKind::rehearsal || kind == engine::PolicyKind::mixture)
-    throw ConfigError(fmt::format(
-        "{} policies are of the source tree (docs/policy-guide.md): no plugin can bring "
-        "one",
-        engine::policy_kind_name(kind)));
   const fs::path folder(name);
   return {{folder / fmt::format("{}.cpp", name), source_of(name, kind)},
           {folder / "CMakeLists.txt",
@@ -142,6 +137,8 @@ std::string next_commands(std::string_view name, engine::PolicyKind kind) {
         "batchflow-sim cache 'gen:perm,n=10000,epochs=3,jobs=2' --plugin {0}/build/{0}.so --policy "
         "lru,{0} --size 10%\n",
         name);
+  } else if (engine::is_asked_for_by_jobs(kind)) {
+    text += fmt::format("batchflow-sim policy show {0} --plugin {0}/build/{0}.so\n", name);
   } else {
     text += fmt::format(
         "batchflow-sim run four-jobs --plugin {0}/build/{0}.so --policy default,{1}={0}\n", name,

@@ -8,6 +8,7 @@
 // that file alone includes it.
 #pragma once
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -77,11 +78,11 @@ class Offer {
     presets_.push_back(std::make_unique<bf_policy_preset>(made));
   }
 
-  const bf_policy_plugin* plugin() {
+  const bf_policy_plugin* plugin(std::uint32_t version) {
     for (const auto& one : policies_) policy_list_.push_back(one.get());
     for (const auto& one : presets_) preset_list_.push_back(one.get());
     plugin_ = {sizeof(bf_policy_plugin),
-               BF_POLICY_VERSION,
+               version,
                BF_POLICY_UNSTABLE,
                static_cast<std::uint32_t>(policy_list_.size()),
                policy_list_.data(),
@@ -122,8 +123,13 @@ class Offer {
         policy.functions = &kScaling;
         return;
       case engine::PolicyKind::rehearsal:
+        policy.common = &kCommon<engine::RehearsalPolicy>;
+        policy.functions = &kRehearsal;
+        return;
       case engine::PolicyKind::mixture:
-        return;  // the host knows no such kind of plugins, and says so
+        policy.common = &kCommon<engine::MixturePolicy>;
+        policy.functions = &kMixture;
+        return;
     }
   }
 
@@ -137,16 +143,28 @@ class Offer {
   bf_policy_plugin plugin_{};
 };
 
+// The least version of the interface that has kinds of policies of these.
+constexpr std::uint32_t version_least(const engine::PolicyEntry& entry) {
+  const bool since_2 = entry.kind() >= engine::PolicyKind::rehearsal;
+  return since_2 ? std::uint32_t{2} : std::uint32_t{BF_POLICY_VERSION_LEAST};
+}
+constexpr std::uint32_t version_least(const engine::Preset&) {
+  return BF_POLICY_VERSION_LEAST;
+}
+template <class... Parts>
+constexpr std::uint32_t least_of_all(const Parts&... parts) {
+  return std::max({version_least(parts)...});
+}
+
 template <class... Parts>
 const bf_policy_plugin* offer(const bf_policy_host* of, const Parts&... parts) noexcept {
-  if (of->version < BF_POLICY_VERSION_LEAST || of->version_least > BF_POLICY_VERSION)
-    return nullptr;
+  if (of->version < least_of_all(parts...) || of->version_least > BF_POLICY_VERSION) return nullptr;
   host = of;
   try {
     static Offer all;
     static const bf_policy_plugin* const plugin = [&] {
       (all.add(parts), ...);
-      return all.plugin();
+      return all.plugin(std::min<std::uint32_t>(host->version, BF_POLICY_VERSION));
     }();
     return plugin;
   } catch (const std::exception&) {
@@ -164,8 +182,8 @@ constexpr std::size_t put(char (&to)[room], std::size_t at, std::string_view tex
   return at;
 }
 constexpr std::string_view kind_of(const engine::PolicyEntry& entry) {
-  constexpr std::string_view kNames[] = {"allocation", "eviction", "selection", "dispatch",
-                                         "scaling"};
+  constexpr std::string_view kNames[] = {"allocation", "eviction",  "selection", "dispatch",
+                                         "scaling",    "rehearsal", "mixture"};
   return kNames[static_cast<std::size_t>(entry.kind())];
 }
 constexpr std::string_view kind_of(const engine::Preset&) {
@@ -178,7 +196,7 @@ constexpr bf_policy_footer footer(std::string_view name, std::string_view versio
   bf_policy_footer made{};
   for (std::size_t i = 0; i < sizeof(made.magic); ++i) made.magic[i] = BF_POLICY_MAGIC[i];
   made.bytes = sizeof(bf_policy_footer);
-  made.version_least = BF_POLICY_VERSION_LEAST;
+  made.version_least = least_of_all(parts...);
   made.version = BF_POLICY_VERSION;
   made.unstable = BF_POLICY_UNSTABLE;
   put(made.platform, 0, BF_POLICY_PLATFORM);

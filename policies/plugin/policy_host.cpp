@@ -55,6 +55,10 @@ const bf_policy_host& policy_host() {
     made.struct_bytes[BF_STRUCT_JOB_VIEW] = sizeof(bf_job_view);
     made.struct_bytes[BF_STRUCT_CONTEXT] = sizeof(bf_policy_context);
     made.struct_bytes[BF_STRUCT_PARAMETER_VALUE] = sizeof(bf_parameter_value);
+    made.struct_bytes[BF_STRUCT_EXEMPLAR] = sizeof(bf_exemplar);
+    made.struct_bytes[BF_STRUCT_REHEARSAL_VIEW] = sizeof(bf_rehearsal_view);
+    made.struct_bytes[BF_STRUCT_SOURCE_VIEW] = sizeof(bf_source_view);
+    made.struct_bytes[BF_STRUCT_MIXTURE_VIEW] = sizeof(bf_mixture_view);
     made.grow_memory = &grow_memory;
     made.free_memory = &free_memory;
     made.failed = &failed;

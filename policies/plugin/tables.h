@@ -66,6 +66,7 @@ struct Instance {
   std::vector<engine::SampleCandidate> samples;
   std::vector<engine::WorkCandidate> work;
   std::vector<engine::NodeCandidate> nodes;
+  std::vector<engine::SourceView> sources;
 };
 
 template <class Interface>
@@ -103,6 +104,12 @@ std::unique_ptr<Interface> make_object(const void* user, const bf_policy_context
           return std::get<engine::MakeEviction>(entry.make)(
               {context.items, context.capacity, random, parameters, static_cast<Form>(context.form),
                static_cast<Tier>(context.tier), DatasetId(context.dataset), context.instance});
+        } else if constexpr (std::is_same_v<Interface, engine::RehearsalPolicy>) {
+          return std::get<engine::MakeRehearsal>(entry.make)(
+              {context.capacity, parameters, context.instance});
+        } else if constexpr (std::is_same_v<Interface, engine::MixturePolicy>) {
+          return std::get<engine::MakeMixture>(entry.make)(
+              {context.items, parameters, context.instance});
         } else {
           using Make = std::unique_ptr<Interface> (*)(const engine::PolicyContext&);
           return std::get<Make>(entry.make)({random, parameters, context.instance});
@@ -149,6 +156,8 @@ using Eviction = engine::EvictionPolicy;
 using Selection = engine::SelectionPolicy;
 using Dispatch = engine::DispatchPolicy;
 using Scaling = engine::ScalingPolicy;
+using Rehearsal = engine::RehearsalPolicy;
+using Mixture = engine::MixturePolicy;
 using SeenAccess = Seen<engine::Access>;
 
 inline constexpr bf_allocation_functions kAllocation{
@@ -317,6 +326,47 @@ inline constexpr bf_scaling_functions kScaling{
     .depth =
         [](void* policy, const bf_job_view* made) {
           return of<Scaling>(policy).depth(*Seen<engine::JobView>(made, BF_STRUCT_JOB_VIEW));
+        },
+};
+
+inline constexpr bf_rehearsal_functions kRehearsal{
+    .bytes = sizeof(bf_rehearsal_functions),
+    .reserved = 0,
+    .choose = [](void* policy, const bf_rehearsal_view* made, std::uint64_t seed) -> std::uint64_t {
+      const Seen<bf_rehearsal_view> seen(made, BF_STRUCT_REHEARSAL_VIEW);
+      const bf_rehearsal_view& view = *seen;
+      const Seen<engine::Exemplar> exemplar(view.exemplar, BF_STRUCT_EXEMPLAR);
+      return of<Rehearsal>(policy).choose(
+          {*exemplar, view.number, {view.features, view.feature_count}}, Random(seed));
+    },
+    .put =
+        [](void* policy, std::uint64_t index, const bf_rehearsal_view* made) {
+          const Seen<bf_rehearsal_view> seen(made, BF_STRUCT_REHEARSAL_VIEW);
+          const bf_rehearsal_view& view = *seen;
+          const Seen<engine::Exemplar> exemplar(view.exemplar, BF_STRUCT_EXEMPLAR);
+          of<Rehearsal>(policy).put(index,
+                                    {*exemplar, view.number, {view.features, view.feature_count}});
+        },
+    .weighs = [](void* policy) -> std::uint32_t { return of<Rehearsal>(policy).weighs(); },
+    .weight =
+        [](void* policy, const bf_exemplar* made) {
+          return of<Rehearsal>(policy).weight(*Seen<engine::Exemplar>(made, BF_STRUCT_EXEMPLAR));
+        },
+};
+
+inline constexpr bf_mixture_functions kMixture{
+    .bytes = sizeof(bf_mixture_functions),
+    .reserved = 0,
+    .every = [](void* policy) { return of<Mixture>(policy).every(); },
+    .weigh =
+        [](void* policy, const bf_mixture_view* made, double* weights) {
+          const Seen<bf_mixture_view> seen(made, BF_STRUCT_MIXTURE_VIEW);
+          const bf_mixture_view& view = *seen;
+          of<Mixture>(policy).weigh(
+              {JobId(view.job), view.drawn,
+               seen_array(view.sources, view.source_count, BF_STRUCT_SOURCE_VIEW,
+                          instance<Mixture>(policy).sources)},
+              {weights, view.source_count});
         },
 };
 

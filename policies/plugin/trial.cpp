@@ -97,8 +97,11 @@ void make_each(const Plugin& plugin) {
         choice.make<engine::MakeScaling>(Random(1));
         break;
       case engine::PolicyKind::rehearsal:
+        choice.make_rehearsal(10);
+        break;
       case engine::PolicyKind::mixture:
-        break;  // of no plugin
+        choice.make_mixture(2);
+        break;
     }
     for (const Failure& failure : take_failures())
       throw ConfigError(fmt::format("{}: {}", failure.policy, failure.why));

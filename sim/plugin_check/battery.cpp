@@ -27,6 +27,7 @@ struct Candidate {
 std::vector<Candidate> candidates_of(const plugin::Plugin& plugin) {
   std::vector<Candidate> all = {{"preset=default", [](engine::EngineConfig&) {}}};
   for (const engine::PolicyEntry* entry : plugin.policies()) {
+    if (engine::is_asked_for_by_jobs(entry->kind())) continue;  // no job of the battery has one
     const std::string kind(engine::policy_kind_name(entry->kind()));
     const engine::PolicyChoice choice{entry, Parameters(entry->parameters)};
     all.push_back({fmt::format("{}={}", kind, entry->name),

@@ -163,9 +163,33 @@ Cost cost_of_decision(const engine::PolicyChoice& choice) {
         policy->depth(job);
       });
     }
+    case engine::PolicyKind::rehearsal: {
+      constexpr std::size_t kExemplars = 1000;
+      const auto policy = choice.make_rehearsal(kExemplars);
+      std::size_t kept = 0;
+      return cost_of(20, 1000, [&](int i) {
+        const engine::Exemplar exemplar{SampleId(static_cast<std::uint64_t>(i)),
+                                        static_cast<std::uint32_t>(i % 10), false, 0,
+                                        static_cast<std::uint64_t>(i)};
+        const engine::RehearsalView view{exemplar, random.draw(), {}};
+        const std::size_t index = policy->choose(view, Random(random.draw()));
+        if (index > kept || index >= kExemplars) return;
+        kept = std::max(kept, index + 1);
+        policy->put(index, view);
+      });
+    }
+    case engine::PolicyKind::mixture: {
+      std::vector<engine::SourceView> sources(64);
+      const auto policy = choice.make_mixture(sources.size());
+      std::vector<double> weights(sources.size());
+      return cost_of(20, 100, [&](int i) {
+        for (engine::SourceView& source : sources)
+          source = {1000, static_cast<std::uint64_t>(i), 1.0 / 64, true, random.unit(), 1};
+        std::fill(weights.begin(), weights.end(), 1.0 / 64);
+        policy->weigh({JobId(1), static_cast<std::uint64_t>(i), sources}, weights);
+      });
+    }
     case engine::PolicyKind::eviction:
-    case engine::PolicyKind::rehearsal:  // of no plugin
-    case engine::PolicyKind::mixture:
       break;
   }
   return {};

@@ -136,8 +136,9 @@ std::vector<engine::PolicyChoice> all_choices(engine::PolicyKind kind) {
 }  // namespace
 
 TEST_CASE("policies that are no eviction policies answer the same apart") {
-  for (const auto kind : {engine::PolicyKind::allocation, engine::PolicyKind::selection,
-                          engine::PolicyKind::dispatch, engine::PolicyKind::scaling}) {
+  for (const auto kind :
+       {engine::PolicyKind::allocation, engine::PolicyKind::selection, engine::PolicyKind::dispatch,
+        engine::PolicyKind::scaling, engine::PolicyKind::rehearsal, engine::PolicyKind::mixture}) {
     for (const engine::PolicyChoice& built_in : all_choices(kind)) {
       CAPTURE(built_in.text());
       Here here({built_in.entry});
@@ -264,9 +265,10 @@ class Hostile final : public Answering {
 TEST_CASE("wrong answers of another process hurt nobody") {
   int rejected = 0;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
-    for (const auto kind : {engine::PolicyKind::allocation, engine::PolicyKind::eviction,
-                            engine::PolicyKind::selection, engine::PolicyKind::dispatch,
-                            engine::PolicyKind::scaling}) {
+    for (const auto kind :
+         {engine::PolicyKind::allocation, engine::PolicyKind::eviction,
+          engine::PolicyKind::selection, engine::PolicyKind::dispatch, engine::PolicyKind::scaling,
+          engine::PolicyKind::rehearsal, engine::PolicyKind::mixture}) {
       const auto choices = all_choices(kind);
       const engine::PolicyChoice& built_in = choices[seed % choices.size()];
       CAPTURE(built_in.text());

@@ -127,7 +127,10 @@ TEST_CASE("plugins of the other kinds answer what the built-in policies answer")
       {"selection_deepio", "selection=deepio"},
       {"dispatch_round_robin", "dispatch=round-robin:users=true"},
       {"dispatch_earliest_deadline", "dispatch=earliest-deadline"},
-      {"scaling_look_ahead", "scaling=look-ahead"}};
+      {"scaling_look_ahead", "scaling=look-ahead"},
+      {"rehearsal_reservoir", "rehearsal=reservoir"},
+      {"rehearsal_prioritised", "rehearsal=prioritised"},
+      {"mixture_softmax", "mixture=softmax:temperature=0.5"}};
   for (const By by : {By::objects, By::tables}) {
     for (const auto& [file, text] : policies) {
       CAPTURE(text);
@@ -169,6 +172,52 @@ TEST_CASE("what a plugin does wrong ends its use, and the share goes on") {
   CHECK(refused > 0);
   CHECK_NOTHROW(plugin::check_failures());
   run("throws_later", refused);
+}
+
+TEST_CASE("a mixture policy that throws leaves the weights as they were") {
+#ifdef __SANITIZE_ADDRESS__
+  const __lsan::ScopedDisabler leaks;  // of what has failed
+#endif
+  for (const By by : {By::objects, By::tables}) {
+    const bf_policy_plugin& tables =
+        tables_of(*plugin_file("mixture_throws"), plugin::policy_host());
+    bf_policy policy = *tables.policies[0];
+    bf_policy_common common = *policy.common;
+    if (by == By::tables) common.object_version = 0;
+    policy.common = &common;
+    const plugin::HostedPolicy hosting(policy, tables.unstable, "123");
+    const engine::PolicyChoice choice{&hosting.entry(), Parameters({})};
+    const auto made = choice.make_mixture(3);
+    CHECK(made->every() == 500);
+    const std::vector<double> now = {0.5, 0.25, 0.25};
+    std::vector<engine::SourceView> sources(3);
+    for (std::size_t i = 0; i < 3; ++i) sources[i].weight = now[i];
+    for (int i = 0; i < 4; ++i) {
+      std::vector<double> weights = now;
+      made->weigh({JobId(1), 0, sources}, weights);
+      CHECK(weights == (i < 2 ? std::vector<double>{3, 1, 1} : now));
+    }
+    CHECK(made->every() == UINT64_MAX);
+    const auto failures = plugin::take_failures();
+    REQUIRE(failures.size() == 1);
+    CHECK(failures[0].policy == "mixture throws@123");
+    CHECK(failures[0].why == "not on a Sunday");
+  }
+}
+
+TEST_CASE("what came with version 2 of the interface is offered to no older host") {
+  CHECK(plugin_file("mixture_throws")->footer().interface_least == 2);
+  CHECK(plugin_file("rehearsal_newest")->footer().interface_least == 2);
+  CHECK(plugin_file("several")->footer().interface_least == 1);
+  static bf_policy_host older = plugin::policy_host();
+  older.version = 1;
+  CHECK(tables_of(*plugin_file("several"), older).version == 1);
+  CHECK(tables_of(*plugin_file("several"), plugin::policy_host()).version == 2);
+  void* const library = dlopen(plugin_file("mixture_throws")->loadable().c_str(), RTLD_NOW);
+  REQUIRE(library != nullptr);
+  const auto entry = reinterpret_cast<const bf_policy_plugin* (*)(const bf_policy_host*)>(
+      dlsym(library, "batchflow_policy_plugin"));
+  CHECK((entry(&older) == nullptr));
 }
 
 TEST_CASE("a host with shorter structs is understood") {

@@ -36,7 +36,7 @@ TEST_CASE("what a plugin may not do is found in a child, and nothing is loaded")
       {"changes_locale", "it changes the locale from C to C.UTF-8"},
       {"changes_folder", "it changes the current folder"},
       {"fast_math", "it changes how numbers are rounded"},
-      {"misreports_version", "it answers with version 2 of the interface, which was not offered"},
+      {"misreports_version", "it answers with version 9 of the interface, which was not offered"},
       {"answers_null", "it says that it cannot be used with this program"},
       {"breaks_promise",
        "its footer promises dispatch=mischief, eviction=mischief, and it brings "

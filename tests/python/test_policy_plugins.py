@@ -12,7 +12,7 @@ import unittest
 from pathlib import Path
 
 import batchflow
-from support import CTL, Daemon, Served, wait_until
+from support import CTL, Daemon, Served, ServedFolders, wait_until
 
 PLUGINS = Path(os.environ["BATCHFLOW_TEST_PLUGINS"])
 
@@ -29,8 +29,8 @@ def is_running(process):
         return False
 
 
-class PolicyPlugins(Served):
-    ROWS = 4000
+class Installing:
+    """What tests of plugins have in common."""
 
     def ctl(self, *words, code=0):
         done = subprocess.run([CTL, "--service", self.daemon.socket, *words], timeout=60,
@@ -62,6 +62,16 @@ class PolicyPlugins(Served):
 
     def listed(self):
         return json.loads(self.ctl("policy", "list", "--json"))
+
+    def replay(self, *arguments):
+        done = subprocess.run([os.environ["BATCHFLOW_SIM"], "journal", "replay",
+                               str(self.folder / "state" / "journal"), *arguments], text=True,
+                              timeout=120, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+
+class PolicyPlugins(Installing, Served):
+    ROWS = 4000
 
     def dispatch(self):
         return self.daemon.status()["policies"]["dispatch"]
@@ -155,12 +165,6 @@ class PolicyPlugins(Served):
         self.daemon.kill(signal.SIGTERM)
         self.daemon.log.unlink()
         return log
-
-    def replay(self, *arguments):
-        done = subprocess.run([os.environ["BATCHFLOW_SIM"], "journal", "replay",
-                               str(self.folder / "state" / "journal"), *arguments], text=True,
-                              timeout=120, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        self.assertEqual(done.returncode, 0, done.stdout)
 
     def node_file(self):
         file = self.folder / "node.yaml"
@@ -446,6 +450,77 @@ class PolicyPlugins(Served):
         certificate.write_bytes(good)
         shutil.copy(plugin("plain"), copy)
         self.assertIn("it is of another file", self.ctl("policy", "install", str(copy), code=1))
+
+
+
+class PoliciesOfJobs(Installing, ServedFolders):
+    """Jobs ask for policies of mixtures and of rehearsal, also for those of plugins."""
+
+    SERVED_AS, SIZES = "corpus", {"web": 40, "code": 60, "math": 50}
+    BEGIN = {"web": 0.8, "code": 0.1, "math": 0.1}
+
+    def each_way(self, name):
+        """A service that has the plugin in a process of its own, and one that has it in its own."""
+        file, key = self.certified(name)
+        for words in ([plugin(name), "--uncertified"], [file]):
+            self.daemon.kill()
+            shutil.rmtree(self.folder / "state", True)
+            self.daemon = Daemon(self.folder, "--dataset", f"corpus={self.data}", "--plugin-key", key,
+                                 "--journal")
+            os.environ["BATCHFLOW_SERVICE"] = self.daemon.socket
+            print(f"{name}: {words}")
+            yield self.ctl("policy", "install", *words), [] if len(words) > 1 else ["--plugin", file]
+
+    def weights_after(self, steps, policy):
+        loader = batchflow.DataLoader("corpus", 50, mixture=self.BEGIN, weights_policy=policy,
+                                      draws=10**6)
+        batches = iter(loader)
+        for _ in range(steps):
+            next(batches)
+            loader.report_losses({"web": 0.5, "code": 2.5, "math": 1.0})
+        mixture = loader.mixture()
+        loader.close()
+        return mixture.changes[-1].weights if mixture.changes else {
+            name: source.weight for name, source in mixture.sources.items()}
+
+    def assert_weights(self, weights, expected):
+        self.assertEqual(weights.keys(), expected.keys())
+        for name, weight in expected.items():
+            self.assertAlmostEqual(weights[name], weight, 6)
+
+    def test_a_mixture_goes_by_a_policy_of_a_plugin(self):
+        for said, replayed_with in self.each_way("mixture_hardest_half"):
+            self.assertRegex(said, r"jobs may ask for: mixture=hardest-half@[0-9a-f]{12}")
+            self.assert_weights(self.weights_after(60, "hardest-half:every=1000"),
+                                {"web": 0.25, "code": 0.5, "math": 0.25})
+            self.daemon.kill(signal.SIGTERM)
+            self.replay(*replayed_with)
+
+    def test_one_that_throws_is_quarantined_and_its_weights_stay(self):
+        for _, replayed_with in self.each_way("mixture_throws"):
+            # It answers twice: three times the weight for the first source.
+            self.assert_weights(self.weights_after(60, "throws"),
+                                {"web": 0.6, "code": 0.2, "math": 0.2})
+            (out,) = self.listed()["quarantined"]
+            self.assertEqual(out["exit"], 1)
+            self.assertIn("not on a Sunday", self.daemon.log.read_text())
+            self.daemon.log.unlink()
+            self.daemon.kill(signal.SIGTERM)
+            if not replayed_with:  # with the plugin, it would end by what the plugin throws
+                self.replay()
+
+    def test_a_buffer_goes_by_a_policy_of_a_plugin(self):
+        for said, replayed_with in self.each_way("rehearsal_newest"):
+            self.assertIn("jobs may ask for: rehearsal=newest@", said)
+            loader = batchflow.DataLoader("corpus", 10, True, shuffle_seed=3, order="strict", rehearsal={
+                "policy": "newest", "samples": 20, "rehearsed": 2, "name": "run"})
+            had = [key for batch in loader for key in batch.sample_keys.tolist()]
+            self.assertEqual(sorted(had), list(range(150)))
+            next(iter(loader))
+            self.assertEqual(sorted(loader.exemplars().keys), sorted(had[-20:]))
+            loader.close()
+            self.daemon.kill(signal.SIGTERM)
+            self.replay(*replayed_with)
 
 
 if __name__ == "__main__":

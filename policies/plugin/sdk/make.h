@@ -18,4 +18,14 @@ std::unique_ptr<engine::EvictionPolicy> make_eviction(const engine::EvictionCont
   return std::make_unique<plugin::Guarded<Policy>>(context);
 }
 
+template <class Policy>
+std::unique_ptr<engine::RehearsalPolicy> make_rehearsal(const engine::RehearsalContext& context) {
+  return std::make_unique<plugin::Guarded<Policy>>(context);
+}
+
+template <class Policy>
+std::unique_ptr<engine::MixturePolicy> make_mixture(const engine::MixtureContext& context) {
+  return std::make_unique<plugin::Guarded<Policy>>(context);
+}
+
 }  // namespace batchflow::policies

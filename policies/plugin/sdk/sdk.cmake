@@ -21,6 +21,8 @@ set(BATCHFLOW_SDK_HEADERS
   policies/dispatch_choose.h
   policies/eviction_list.h
   policies/ghost_queue.h
+  policies/mixture_bounded.h
+  policies/rehearsal_leaving.h
   policies/selection_in_turn.h
   policies/plugin/batchflow_policy.h
   policies/plugin/fallback.h

@@ -15,6 +15,7 @@
 #include "core/order/lane_sizes.h"
 #include "core/order/position_json.h"
 #include "fmt/format.h"
+#include "policies/registry.h"
 #include "runtime/protocol/secret.h"
 #include "runtime/service/backend/slot_memory.h"
 #include "runtime/service/jobs/mixtures.h"
@@ -225,8 +226,12 @@ bool RankArrivals::begin(ServedJob& job) {
   engine::JobJoined event = job.joined();
   event.credits = job.credits;
   event.weight = weight(job.user, request.weight);
-  event.buffer_policy = inbox_.keep(std::string(event.buffer_policy));
-  event.weights_policy = inbox_.keep(std::string(event.weights_policy));
+  // No other plugin can be meant later, where the journal is replayed or the buffer used again.
+  const engine::PolicyList list = policies::policy_list();
+  event.buffer_policy =
+      inbox_.keep(list.exactly(engine::PolicyKind::rehearsal, event.buffer_policy));
+  event.weights_policy =
+      inbox_.keep(list.exactly(engine::PolicyKind::mixture, event.weights_policy));
   std::vector<NodeId> nodes;
   for (const RankEnd* end : job.ranks) {
     const AgentEnd* const agent = end->peer->agent();

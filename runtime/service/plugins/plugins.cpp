@@ -65,6 +65,27 @@ bool is_quarantined(PluginExit exit) {
   return exit != PluginExit::stalled && exit != PluginExit::lost;
 }
 
+// Of a failure's policy, `mixture mine@3f2a91bc07d1`: jobs ask for such a policy themselves.
+bool is_for_jobs(std::string_view policy) {
+  for (std::size_t kind = 0; kind < engine::kPolicyKinds; ++kind) {
+    const auto one = static_cast<engine::PolicyKind>(kind);
+    if (engine::is_asked_for_by_jobs(one) &&
+        policy.starts_with(fmt::format("{} ", engine::policy_kind_name(one))))
+      return true;
+  }
+  return false;
+}
+
+bool brings_for_jobs(std::string_view from) {
+  for (const RunningPlugin& one : running_plugins()) {
+    if (one.file->short_hash() == from &&
+        std::any_of(one.policies.begin(), one.policies.end(),
+                    [](const auto* entry) { return engine::is_asked_for_by_jobs(entry->kind()); }))
+      return true;
+  }
+  return false;
+}
+
 std::string text_of(const engine::Question& question) {
   return fmt::format("{}: {}", question.scope.text(),
                      std::string_view(question.text.data(), question.text.size()));
@@ -193,14 +214,23 @@ std::string Plugins::put_in_force(const Install& install, const Allowed& allowed
                        footer.version, file.short_hash(), note, fmt::join(shadows_, ", "));
   }
   engine::PolicyTexts wanted = host_.config.policies;
-  std::vector<std::string> set;
+  std::vector<std::string> set, for_jobs;
   for (const engine::PolicyEntry* entry : brought) {
     if (entry->clairvoyant || entry->simulated_only) continue;  // a live service cannot use it
     const std::string kind(engine::policy_kind_name(entry->kind()));
     const std::string text = fmt::format("{}@{}", entry->name, entry->from);
+    if (engine::is_asked_for_by_jobs(entry->kind())) {
+      for_jobs.push_back(fmt::format("{}={}", kind, text));
+      continue;
+    }
     engine::set_policy(wanted, kind, text);
     set.push_back(fmt::format("{}={}", kind, text));
   }
+  const std::string jobs_may =
+      for_jobs.empty() ? "" : fmt::format("\njobs may ask for: {}", fmt::join(for_jobs, ", "));
+  if (set.empty() && !for_jobs.empty())
+    return fmt::format("{} {} ({}): {}{}", footer.name, footer.version, file.short_hash(), note,
+                       jobs_may);
   if (set.empty())
     return fmt::format("plugin {} is loaded; none of its policies can run in a live service",
                        footer.name);
@@ -217,10 +247,11 @@ std::string Plugins::put_in_force(const Install& install, const Allowed& allowed
     shadow(std::vector<std::string>(shadows_));
   }
   return fmt::format(
-      "{} {} ({}): {}\nin force: {}\njobs waited {:.1f} % of their time until now; it is taken "
+      "{} {} ({}): {}\nin force: {}{}\njobs waited {:.1f} % of their time until now; it is taken "
       "back if that grows by more than {} points within {} s",
-      footer.name, footer.version, file.short_hash(), note, fmt::join(set, ", "), stall_before,
-      install.most_worse, std::chrono::duration_cast<std::chrono::seconds>(install.watch).count());
+      footer.name, footer.version, file.short_hash(), note, fmt::join(set, ", "), jobs_may,
+      stall_before, install.most_worse,
+      std::chrono::duration_cast<std::chrono::seconds>(install.watch).count());
 }
 
 void Plugins::shadow(const std::vector<std::string>& policies) {
@@ -271,7 +302,10 @@ void Plugins::revive(PluginApart& plugin, const std::string& why) {
   };
   const bool shadows = std::any_of(shadows_.begin(), shadows_.end(),
                                    [&](const std::string& one) { return from_of(one) == from; });
-  if (in_force().empty() && !shadows) return plugin.end();
+  if (in_force().empty() && !shadows) {
+    eject(from, {PluginExit::lost, why, ""}, host_.now());
+    return plugin.end();
+  }
   host_.say({fmt::format("plugin {} ({}): {}; it gets another process", plugin.file().footer().name,
                          from, why),
              LogLevel::error});
@@ -311,6 +345,10 @@ void Plugins::look(Instant now) {
     const std::string from(from_of(failure.policy));
     const ExitReport exit{PluginExit::failed, fmt::format("{}: {}", failure.policy, failure.why),
                           failure.asked};
+    if (is_for_jobs(failure.policy)) {
+      eject_from_jobs(from, exit, now);
+      continue;
+    }
     if (failure.scope.empty() || !eject_one(engine::policy_scope(failure.scope), from, exit, now))
       eject(from, exit, now);
   }
@@ -426,6 +464,22 @@ bool Plugins::eject_one(const engine::PolicyScope& scope, std::string_view from,
   return true;
 }
 
+// Such an instance has ended its use by itself. What it decided last stays.
+void Plugins::eject_from_jobs(std::string_view from, const ExitReport& exit, Instant now) {
+  const std::string hash = hash_of(from);
+  if (!brings_for_jobs(from) || quarantine_.find(hash)) return;
+  const bool quarantined = is_quarantined(exit.number);
+  if (quarantined) quarantine_.add({hash, exit.number, exit.why});
+  host_.say(
+      {fmt::format(
+           "plugin {} (exit {}, {}): {}; jobs that have its policies go on with the weights "
+           "or exemplars that they have{}",
+           from, static_cast<int>(exit.number), exit_text(exit.number), exit.why,
+           quarantined ? fmt::format("; batchflowctl policy reset {} lets it in again", from) : ""),
+       LogLevel::error});
+  write_exit_file(state_, hash, exit, now, events_, host_.engine);
+}
+
 void Plugins::eject(std::string_view from, const ExitReport& exit, Instant now) {
   const std::string hash = hash_of(from);
   engine::PolicyTexts wanted = host_.config.policies;
@@ -442,7 +496,8 @@ void Plugins::eject(std::string_view from, const ExitReport& exit, Instant now) 
   std::erase_if(left, [&](const std::string& one) { return from_of(one) == from; });
   const bool shadowed = left.size() != shadows_.size();
   if (shadowed) shadow(left);
-  if (instead.empty() && !shadowed) return;  // it is not in use any more
+  // Else it is not in use any more, but maybe by jobs.
+  if (instead.empty() && !shadowed) return eject_from_jobs(from, exit, now);
   const bool quarantined = instead.empty() || is_quarantined(exit.number);
   if (quarantined) quarantine_.add({hash, exit.number, exit.why});
   const std::string what =

@@ -114,6 +114,8 @@ class Plugins {
   // In place of this one alone, if it is from `from`. False: it is not.
   bool eject_one(const engine::PolicyScope& scope, std::string_view from, const ExitReport& exit,
                  Instant now);
+  // Of policies that jobs asked for.
+  void eject_from_jobs(std::string_view from, const ExitReport& exit, Instant now);
   void look_for_refusals(Instant now);
   void look_for_held_back(Instant now);
   // What decides in place of a plugin's policy: what ran before it was installed; in place of what

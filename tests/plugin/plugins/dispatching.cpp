@@ -103,8 +103,8 @@ extern "C" __attribute__((section(BF_POLICY_SECTION), used))
 const bf_policy_footer batchflow_policy_footer = {
     {'b', 'a', 't', 'c', 'h', 'f', 'l', 'o', 'w', '-', 'p', 'o', 'l', 'i', 'c', 'y'},
     sizeof(bf_policy_footer),
-    1,
-    1,
+    BF_POLICY_VERSION_LEAST,
+    BF_POLICY_VERSION,
     0,
     BF_POLICY_PLATFORM,
     "mischief",

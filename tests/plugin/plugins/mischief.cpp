@@ -168,7 +168,7 @@ const bf_policy* const kPolicies[] = {&kPolicy};
 
 const bf_policy_plugin kPlugin = {sizeof(bf_policy_plugin),
 #ifdef MISREPORTS_VERSION
-                                  2,
+                                  9,
 #else
                                   BF_POLICY_VERSION,
 #endif

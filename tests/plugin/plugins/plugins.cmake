@@ -47,10 +47,21 @@ target_link_options(batchflow_plugin_fast_math PRIVATE -Ofast)
 
 # Built-in policies, from the files that they have here.
 foreach(policy eviction_lru eviction_s3fifo eviction_gdsf dispatch_round_robin
-        dispatch_earliest_deadline selection_deepio scaling_look_ahead allocation_equal)
+        dispatch_earliest_deadline selection_deepio scaling_look_ahead allocation_equal
+        rehearsal_reservoir rehearsal_prioritised mixture_softmax)
   set(file ${BATCHFLOW_TEST_PLUGIN_FOLDER}/${policy}.cpp)
   file(CONFIGURE OUTPUT ${file} CONTENT
        "#include \"policies/@policy@.cpp\"\n#include \"policies/plugin/plugin.h\"\nBATCHFLOW_POLICY_PLUGIN(\"@policy@\", \"1\", batchflow::policies::@policy@)\n" @ONLY)
+  batchflow_test_plugin(${policy} ${file})
+  target_include_directories(batchflow_plugin_${policy} BEFORE PRIVATE ${BATCHFLOW_SDK_INCLUDE}
+                             ${CMAKE_SOURCE_DIR})
+endforeach()
+
+# The guide's examples of policies that jobs ask for.
+foreach(policy rehearsal_newest mixture_hardest_half)
+  set(file ${BATCHFLOW_TEST_PLUGIN_FOLDER}/${policy}.cpp)
+  file(CONFIGURE OUTPUT ${file} CONTENT
+       "#include \"docs/examples/@policy@.cpp\"\n#include \"policies/plugin/plugin.h\"\nBATCHFLOW_POLICY_PLUGIN(\"@policy@\", \"1\", batchflow::policies::@policy@)\n" @ONLY)
   batchflow_test_plugin(${policy} ${file})
   target_include_directories(batchflow_plugin_${policy} BEFORE PRIVATE ${BATCHFLOW_SDK_INCLUDE}
                              ${CMAKE_SOURCE_DIR})
