@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 from array import array
@@ -164,9 +165,34 @@ def start_job(name, *arguments, **environment):
                             stderr=subprocess.PIPE, env={**os.environ, **environment})
 
 
+def rest_of(process, seconds=120):
+    """What a process still writes to its pipes until it ends: (out, err). communicate() would lose
+    the lines that readline() has read ahead."""
+    pipes = [process.stdout, process.stderr]
+    said = [None, None]
+
+    def read(number):
+        said[number] = pipes[number].read()
+
+    readers = [threading.Thread(target=read, args=(number,), daemon=True)
+               for number, pipe in enumerate(pipes) if pipe and not pipe.closed]
+    deadline = time.monotonic() + seconds
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join(max(0, deadline - time.monotonic()))
+        if reader.is_alive():
+            raise subprocess.TimeoutExpired(process.args, seconds)
+    process.wait(max(1, deadline - time.monotonic()))
+    for pipe in pipes:
+        if pipe:
+            pipe.close()
+    return said[0], said[1]
+
+
 def result(job, seconds=120):
     """The result of the job's function."""
-    out, err = job.communicate(timeout=seconds)
+    out, err = rest_of(job, seconds)
     if job.returncode != 0:
         raise AssertionError(f"the job ended with {job.returncode}: {err.decode()[-3000:]}")
     return json.loads(out.splitlines()[-1])

@@ -15,7 +15,8 @@ import time
 import unittest
 import urllib.request
 
-from support import CTL, DAEMON, Folder, free_port, listens, status, wait_until, write_rows
+from support import (CTL, DAEMON, Folder, free_port, listens, rest_of, status, wait_until,
+                     write_rows)
 
 TOKEN = "0123456789abcdef" * 4
 ROWS = 6000
@@ -85,7 +86,7 @@ class Job:
         assert line == "began\n", line + self.process.stderr.read()
 
     def result(self, seconds=120):
-        out, problem = self.process.communicate(timeout=seconds)
+        out, problem = rest_of(self.process, seconds)
         assert self.process.returncode == 0, problem
         return json.loads(out.splitlines()[-1])
 

@@ -9,7 +9,7 @@ import time
 import unittest
 
 import batchflow
-from support import CTL, wait_until
+from support import CTL, rest_of, wait_until
 from test_cluster import Cluster
 
 WIDTH = 16
@@ -60,10 +60,8 @@ class LiveCluster(Cluster):
         return job
 
     def batches(self, job):
-        # communicate() would pass over what readline() has read ahead.
-        out = job.stdout.read()
-        problem = job.stderr.read()
-        self.assertEqual(job.wait(120), 0, problem[-2000:])
+        out, problem = rest_of(job)
+        self.assertEqual(job.returncode, 0, problem[-2000:])
         return [json.loads(line) for line in out.splitlines()]
 
     def check(self, batches, records):

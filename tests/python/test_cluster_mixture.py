@@ -6,7 +6,7 @@ import subprocess
 import sys
 import unittest
 
-from support import wait_until, write_rows
+from support import rest_of, wait_until, write_rows
 from test_cluster import Cluster
 from test_mixture import AT, DRAWS, SIZES, Rule
 
@@ -44,7 +44,7 @@ class Mixtures(Cluster):
         return job
 
     def check(self, ranks):
-        results = [json.loads(rank.communicate(timeout=120)[0].splitlines()[-1]) for rank in ranks]
+        results = [json.loads(rest_of(rank)[0].splitlines()[-1]) for rank in ranks]
         self.assertEqual(len({str(result["state"]) for result in results}), 1)
         state = results[0]["state"]
         rule = Rule(state["dataset"], state["seed"], {"web": 0.6, "code": 0.3, "math": 0.1})

@@ -8,7 +8,7 @@ import sys
 import unittest
 from collections import Counter
 
-from support import write_rows
+from support import rest_of, write_rows
 from test_cluster import Cluster
 from test_orders import hash_of
 from test_rehearsal import number_of
@@ -58,7 +58,7 @@ class OverNodes(Cluster):
         return jobs
 
     def check(self, jobs):
-        results = [json.loads(job.communicate(timeout=120)[0].splitlines()[-1]) for job in jobs]
+        results = [json.loads(rest_of(job)[0].splitlines()[-1]) for job in jobs]
         dataset, number = int(results[0]["dataset"], 16), number_of("wide", os.getuid())
         kept = sorted(sorted(range(ROWS), key=lambda key: hash_of(13, dataset, number, key))
                       [:EXEMPLARS])

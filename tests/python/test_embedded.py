@@ -12,7 +12,7 @@ from pathlib import Path
 
 import batchflow
 from batchflow import arguments, embedded
-from support import (CTL, DAEMON, Folder, listens, result, run_python, start_job, status,
+from support import (CTL, DAEMON, Folder, listens, rest_of, result, run_python, start_job, status,
                      wait_until, write_rows)
 
 
@@ -153,7 +153,7 @@ class Embedded(Folder):
         (daemon,) = self.daemons()
         self.assertEqual(os.getpgid(daemon), daemon)
         job.send_signal(signal.SIGINT)
-        job.communicate()
+        rest_of(job)
         self.assertEqual(self.daemons(), [daemon])
 
     def test_what_stands_in_the_way_is_said(self):

@@ -6,7 +6,7 @@ import unittest
 from importlib.util import find_spec
 
 import batchflow
-from support import Served, result, start_job, wait_until, write_rows
+from support import Served, rest_of, result, start_job, wait_until, write_rows
 
 
 class Held(Served):
@@ -62,7 +62,7 @@ class Killed(Served):
         self.assertEqual(job.stdout.readline(), b"begun\n")
         self.assertEqual(len(self.daemon.status()["jobs"]), 1)
         job.send_signal(signal.SIGKILL)
-        job.communicate()
+        rest_of(job)
         wait_until(lambda: not self.daemon.status()["jobs"], 10, "the job's end")
         self.assert_whole([key for batch in batchflow.DataLoader("rows", 64, True)
                            for key in self.own_keys(batch)])
@@ -87,7 +87,7 @@ class Killed(Served):
             for batch in loader.epochs():
                 if batch.step == 30:
                     other.kill()
-                    other.communicate()
+                    rest_of(other)
         loader.close()
         del batch  # until then the job holds it
         wait_until(lambda: not self.daemon.status()["jobs"], 10, "the job's end")
@@ -100,7 +100,7 @@ class Killed(Served):
             wait_until(lambda: file.exists() and file.read_text().count("\n") > 20, 60,
                        "20 batches")
             job.send_signal(signal.SIGKILL)
-            job.communicate()
+            rest_of(job)
             lines = [json.loads(line) for line in file.read_text().splitlines(True)
                      if line.endswith("\n")]
             file.unlink()

@@ -9,7 +9,7 @@ import subprocess
 import unittest
 from pathlib import Path
 
-from support import free_port, status, wait_until
+from support import free_port, rest_of, status, wait_until
 from test_cluster import Cluster, ClusterFolder, Job
 from test_takeover import coordinator_of, term
 
@@ -46,7 +46,7 @@ class SmallDrive:
 
     def close(self):
         self.keeper.kill()
-        self.keeper.communicate()
+        rest_of(self.keeper)
 
 
 @unittest.skipUnless(mounts_are_private(), "no mount namespace may be made here")

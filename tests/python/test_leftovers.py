@@ -7,7 +7,7 @@ import unittest
 from contextlib import suppress
 from pathlib import Path
 
-from support import status, wait_until
+from support import rest_of, status, wait_until
 from test_cluster import Cluster, Job
 
 ROUNDS, AT_ONCE = 4, 5
@@ -64,7 +64,7 @@ class Leftovers(Cluster):
                     job.begun()
                     agent.end()
                     job.process.kill()
-                    job.process.communicate()
+                    rest_of(job.process)
                 else:
                     self.check_epochs(job.result())
                     self.assertEqual(agent.end([signal.SIGKILL, signal.SIGTERM][i % 3 - 1]),

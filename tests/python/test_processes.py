@@ -8,6 +8,8 @@ import operator
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 import unittest
@@ -15,12 +17,22 @@ from collections import deque
 
 import batchflow
 from batchflow.crossing import crossing
-from support import Served, result, start_job
+from support import Served, rest_of, result, start_job
 
 try:
     import torch
 except ImportError:
     torch = None
+
+
+class Pipes(unittest.TestCase):
+    def test_lines_that_were_read_ahead_are_not_lost(self):
+        said = "import sys; print('first\\nsecond'); print('third', file=sys.stderr)"
+        child = subprocess.Popen([sys.executable, "-c", said], stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True)
+        self.assertEqual(child.stdout.readline(), "first\n")
+        self.assertEqual(rest_of(child), ("second\n", "third\n"))
+        self.assertEqual(child.returncode, 0)
 
 
 class Waiting(Served):
@@ -49,7 +61,7 @@ class Waiting(Served):
 
     def test_a_wait_ends_with_pytorchs_words(self):
         job = start_job("wait_for_other_rank", "rows", self.options(0))
-        self.addCleanup(job.communicate)
+        self.addCleanup(rest_of, job)
         self.addCleanup(job.kill)
         loader = batchflow.DataLoader("rows", timeout=2, **self.options(1))
         with self.assertRaisesRegex(RuntimeError, "DataLoader timed out after 2 seconds"):
