@@ -44,7 +44,8 @@ class Store:
 
     A sample is a Batch of its fields, in the service's memory: a script must not write to it, unless
     the store was made with copy=True. `form`: "prepared", "decoded" (by the steps before the first
-    random one) or "encoded" (as it is stored). A key that is not there is a KeyError.
+    random one) or "encoded" (as it is stored). A key that is not there is a KeyError. `credits`: how
+    many samples are asked for or held in place at a time; 0: 64.
 
     Any thread may use a store, one at a time. After a fork and in processes that it is sent to, a
     store opens itself anew with its first sample.
@@ -52,10 +53,13 @@ class Store:
 
     def __init__(self, dataset: Union[str, "os.PathLike[str]"], form: str = "prepared",
                  pipeline: Optional[str] = None, service: Optional[str] = None,
-                 output: str = "auto", timeout: float = 300, copy: bool = False) -> None:
+                 output: str = "auto", timeout: float = 300, copy: bool = False,
+                 credits: int = 0) -> None:
         if form not in c.FORMS:
             raise ValueError(f"form={form!r}: write 'prepared', 'decoded' or 'encoded'")
-        self._arguments = (dataset, form, pipeline, service, output, timeout, copy)
+        if isinstance(credits, bool) or not isinstance(credits, int) or not 0 <= credits < 2**32:
+            raise ValueError(f"credits={credits!r} should be a number of samples, or 0 for 64")
+        self._arguments = (dataset, form, pipeline, service, output, timeout, copy, credits)
         self._one_at_a_time = threading.Lock()  # the library's stores are for one thread
         self._store = ctypes.c_void_p()
         self._process = 0
@@ -67,12 +71,13 @@ class Store:
             return self._store
         if self._process == -1:
             raise ValueError("the store is closed")
-        dataset, form, pipeline, service, output, timeout, copy = self._arguments
+        dataset, form, pipeline, service, output, timeout, copy, credits = self._arguments
         options = c.sized(c.StoreOptions)
         options.dataset = os.fsencode(dataset)
         options.pipeline = pipeline.encode() if pipeline is not None else None
         options.service = os.fsencode(service) if service is not None else None
         options.form, options.timeout_s, options.copy = c.FORMS[form], timeout, copy
+        options.credits = credits
         library = c.library()
         opened = ctypes.c_void_p()
         c.check(library.bf_store_open(ctypes.byref(options), ctypes.byref(opened)))

@@ -41,6 +41,49 @@ class Gets(Served):
             self.assertEqual(raised.exception.args[0], [self.ROWS, self.ROWS + 1])
             self.assert_row(store[5], 5)
 
+    CREDITS = (1, 2, 3, 5, 64, 1000, 10**9)  # a service gives at most 1024
+
+    def test_any_number_of_credits_answers_each_key_once(self):
+        for credits in self.CREDITS:
+            with self.subTest(credits=credits), batchflow.Store("rows", credits=credits) as store:
+                for count in (1, 2, 1500):
+                    keys = [(k * 37) % self.ROWS for k in range(count)]
+                    for key, sample in zip(keys, store.get_many(keys)):
+                        self.assert_row(sample, key)
+                held = store.get_many(range(1200)), store.get_many(range(1200))
+                for samples in held:
+                    for key, sample in enumerate(samples):
+                        self.assert_row(sample, key)
+        self.assertEqual(self.daemon.status()["protocol_errors"], 0)
+
+    def test_any_number_of_credits_says_which_keys_are_not_there(self):
+        absent = [self.ROWS + k for k in range(1400)]
+        keys = [key for k, there in enumerate(absent) for key in (k, there)]
+        for credits in self.CREDITS:
+            with self.subTest(credits=credits), batchflow.Store("rows", credits=credits) as store:
+                for asked in (absent, keys, absent + [7], [7] + absent):
+                    with self.assertRaises(KeyError) as raised:
+                        store.get_many(asked)
+                    self.assertEqual(raised.exception.args[0], absent)
+                    self.assert_row(store[5], 5)
+        self.assertEqual(self.daemon.status()["protocol_errors"], 0)
+
+    def test_a_key_asked_for_many_times_at_once_is_answered_as_often(self):
+        def ask(key, count):
+            with batchflow.Store("rows") as store:
+                for sample in store.get_many([key] * count):
+                    self.assert_row(sample, key)
+                    answered.append(key)
+
+        answered = []
+        asking = [threading.Thread(target=ask, args=(key, 300)) for key in (7, 7, 7, 8)]
+        for one in asking:
+            one.start()
+        for one in asking:
+            one.join(120)
+        self.assertEqual((answered.count(7), answered.count(8)), (900, 300))
+        self.assertEqual(self.daemon.status()["protocol_errors"], 0)
+
     def test_samples_that_are_held_stay_as_they_are(self):
         with batchflow.Store("rows") as store:
             held = [store[key] for key in range(300)]
@@ -183,6 +226,9 @@ class Gets(Served):
     def test_what_cannot_be_is_refused(self):
         with self.assertRaises(ValueError):
             batchflow.Store("rows", form="raw")
+        for credits in (-1, 2**32, 1.5, True):
+            with self.assertRaises(ValueError):
+                batchflow.Store("rows", credits=credits)
         with self.assertRaises(batchflow.RefusedError):
             batchflow.Store("nothing")
         with self.assertRaises(batchflow.RefusedError):
@@ -281,6 +327,20 @@ class Pictures(Served):
             self.assertEqual(status["read_samples"], self.COUNT)
             if before > 0:
                 self.assertEqual(status["decoded_hits"] - before, self.COUNT)
+
+    def test_a_picture_that_is_asked_for_many_times_at_once_is_read_once(self):
+        for form in ("decoded", "prepared"):
+            with batchflow.Store("pictures", form=form, pipeline="flipped") as store, \
+                    batchflow.Store("pictures", form=form, pipeline="flipped") as other:
+                asking = threading.Thread(target=other.get_many, args=([5] * 60,))
+                asking.start()
+                samples = store.get_many([5] * 60)
+                asking.join(120)
+                if form == "decoded":
+                    self.assertEqual({self.number_of(sample) for sample in samples},
+                                     {self.number_by_key(5)})
+                self.assertEqual(len(samples), 60)
+            self.assertEqual(self.daemon.status()["read_samples"], 1)
 
     def test_pictures_of_many_sizes_have_no_decoded_form_of_their_own(self):
         with self.assertRaisesRegex(batchflow.RefusedError, "different sizes"):
