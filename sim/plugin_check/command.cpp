@@ -236,6 +236,7 @@ class PluginCheck {
                               options_.most_worse);
       }
     }
+    if (texts.empty()) texts.push_back("its jobs ask for none of the plugin's policies");
     return add("battery", problem, fmt::format("{}", fmt::join(texts, "; ")));
   }
 

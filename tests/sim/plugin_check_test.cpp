@@ -83,6 +83,18 @@ TEST_CASE("a good plugin passes, and gets a certificate that holds for it alone"
   CHECK(run({"check", plugin, "--key", folder.name("none.pem")}).code == 2);
 }
 
+TEST_CASE("a good plugin of policies that jobs ask for passes, and is measured in no scenario") {
+  for (const char* name : {"mixture_hardest_half", "rehearsal_newest"}) {
+    CAPTURE(name);
+    const Outcome outcome = run({"check", plugin_named(name), "--json"});
+    CHECK_MESSAGE(outcome.code == 0, outcome.out, outcome.err);
+    const auto verdict = nlohmann::json::parse(outcome.out);
+    CHECK(verdict["findings"].size() == 5);
+    CHECK(verdict["scenarios"][0]["candidates"].size() == 1);
+  }
+  CHECK(check("mixture_throws").out.find("not on a Sunday") != std::string::npos);
+}
+
 TEST_CASE("plugins are used by every command that knows policies") {
   const std::string plugin = plugin_named("several");
   Outcome outcome = run({"policy", "show", "counting", "--plugin", plugin});
