@@ -106,18 +106,14 @@ bool EarlyReads::may_come(NodeIndex node, const Dataset& dataset, const Stream& 
     const std::size_t home =
         caches.home_of(dataset.catalogue->version(), first_in_bundle(sample, shift));
     if (caches.homes()->member(home) != s_.nodes[node].id) return false;
-    if (item_shares_.stray(dataset.id, sample, node) != nullptr) return false;
+    const auto has_it = [&](const ItemCache* cache) { return item_shares_.has(*cache, sample); };
+    if (std::any_of(from_before_.begin(), from_before_.end(), has_it)) return false;
   }
   const ItemCache* stored = caches.find(node, 0);
   const ItemCache* decoded =
       stream.pipeline->decodes() ? caches.find(node, stream.pipeline->prefix_hash) : nullptr;
   for (const ItemCache* cache : {stored, decoded}) {
-    if (cache == nullptr) continue;
-    for (const ShareId other : {cache->dram, cache->nvme}) {
-      if (other.is_none()) continue;
-      const SharePart& other_part = s_.memory[other];
-      if (other_part.share->resident(other_part.spec.item_of(sample))) return false;
-    }
+    if (cache != nullptr && item_shares_.has(*cache, sample)) return false;
   }
   return reads_.shown().find(node, dataset.id, sample, Form::encoded).is_none();
 }
@@ -149,6 +145,8 @@ EarlyReads::Found EarlyReads::look_at_block(NodeIndex node, const Job& job, Shar
   bool stopped = false;
   found_.clear();
   gone_.clear();
+  from_before_.clear();
+  item_shares_.find_from_before(dataset, *stream.pipeline, from_before_);
   for (const SampleId sample : order_) {
     ++cursor.sample;
     if (!may_come(node, dataset, stream, share, sample)) continue;

@@ -45,11 +45,12 @@ class EarlyReads {
   Reads& reads_;
   const ItemShares& item_shares_;
   Future future_;
-  std::vector<Cursor> cursors_;       // by share
-  std::vector<SampleId> order_;       // scratch
-  std::vector<SampleId> found_;       // scratch
-  std::vector<ItemId> gone_;          // scratch
-  std::vector<NodeIndex> looked_at_;  // scratch
+  std::vector<Cursor> cursors_;                // by share
+  std::vector<SampleId> order_;                // scratch
+  std::vector<SampleId> found_;                // scratch
+  std::vector<ItemId> gone_;                   // scratch
+  std::vector<NodeIndex> looked_at_;           // scratch
+  std::vector<const ItemCache*> from_before_;  // scratch
 };
 
 }  // namespace batchflow::engine

@@ -267,11 +267,16 @@ struct TimerFired {
 };
 
 inline constexpr std::size_t kSamplesKeptMost = 2048;  // in one event
-// The node has kept these in memory, as they are stored, from before this engine began. Where
-// `bundle_shift` is not 0, each is the first of a bundle.
+// In how many forms a node may say that it has kept samples of one dataset: as they are stored, and
+// decoded by so many pipelines.
+inline constexpr std::size_t kFormsKeptMost = 64;
+// The memory or drive of a node has kept these from before this engine began. Where `bundle_shift`
+// is not 0, each is the first of a bundle.
 struct SamplesKept {
-  NodeId node;
+  Place place;
   DatasetId dataset;
+  Digest prefix = 0;  // 0: as they are stored; else decoded, by this part of a pipeline
+  Bytes bytes = 0;    // of decoded ones: what each takes, on average
   std::uint8_t bundle_shift = 0;
   std::span<const SampleId> samples;
 };
@@ -483,11 +488,13 @@ struct SetTimer {
 struct LetGo {
   NodeId node;
 };
-// What the node has kept of the dataset from before (SamplesKept) is in this share from now on.
+// What the place has kept of the dataset from before (SamplesKept), in the form that `prefix` says,
+// is in this share from now on.
 struct Adopt {
   Place place;
   ShareId share;
   DatasetId dataset;
+  Digest prefix = 0;
 };
 
 // The job's sources have these parts from draw `at` of its mixture on. Its ranks are told before

@@ -17,11 +17,6 @@ constexpr std::uint32_t kLookedAtAStep = 2048;
 // A node that has no room for a copy now may have some then.
 constexpr Duration kAgainAfter = std::chrono::milliseconds(5);
 
-Slots slots_of(ItemId item, const SharePart& part, const Dataset& dataset) {
-  if (part.spec.prefix != 0) return 1;
-  return slots_for(stored_bytes(*dataset.catalogue, part.spec, item), part.spec.slot_bytes);
-}
-
 }  // namespace
 
 void HandOver::begin(NodeIndex node) {
@@ -136,7 +131,9 @@ ShareId HandOver::room_for(ItemId item, const SharePart& from, const Dataset& da
     // A pipeline may say of the same first steps that they make samples of another size.
     if (part.spec.prefix != 0 && part.spec.slot_bytes != from.spec.slot_bytes) continue;
     if (part.share->resident(item)) return ShareId::none();
-    if (part.share->used() + slots_of(item, part, dataset) <= part.share->capacity()) return index;
+    if (part.share->used() + slots_of(*dataset.catalogue, part.spec, item) <=
+        part.share->capacity())
+      return index;
   }
   return ShareId::none();
 }
@@ -160,7 +157,7 @@ bool HandOver::add(ItemId item, const Dataset& dataset, ShareId to) {
                          : UINT64_MAX;
   if (parcel->samples.size() == kSamplesMost) return false;
   if (saturating_sum(parcel->staged, staged) > free) return false;
-  Access access{item, slots_of(item, part, dataset)};
+  Access access{item, slots_of(*dataset.catalogue, part.spec, item)};
   access.at = s_.now;
   // There is room, so nothing leaves for it.
   if (!share.insert_forced(access, gone_)) return true;

@@ -73,7 +73,6 @@ class ItemCaches {
     }
     return home;
   }
-  bool has_strays = false;  // samples may be kept on other nodes than their homes
   bool homes_known = true;  // false: nodes have come since
 
  private:

@@ -170,16 +170,28 @@ void ItemShares::close_unused(std::span<const ShareId> shares) {
   }
 }
 
-const ItemCache* ItemShares::stray(DatasetId dataset, SampleId sample, NodeIndex home) const {
-  const ItemCaches& caches = this->caches(dataset);
-  if (!caches.has_strays) return nullptr;
-  for (const ItemCache& cache : caches.all()) {
-    if (cache.node == home || cache.prefix != 0 || cache.dram.is_none()) continue;
-    const SharePart& part = s_.memory[cache.dram];
-    if (!s_.nodes[cache.node].lost && part.share->resident(part.spec.item_of(sample)))
-      return &cache;
+// Once nothing is left from before the engine, this costs nothing.
+void ItemShares::find_from_before(const Dataset& dataset, const PipelineInfo& pipeline,
+                                  std::vector<const ItemCache*>& out) const {
+  if (s_.memory.from_before() == 0) return;
+  const auto has_some = [&](ShareId share) {
+    return !share.is_none() && s_.memory[share].share->from_before() > 0;
+  };
+  for (const ItemCache& cache : caches(dataset.id).all()) {
+    if (cache.prefix != 0 && !(pipeline.decodes() && cache.prefix == pipeline.prefix_hash))
+      continue;
+    if (!s_.nodes[cache.node].lost && (has_some(cache.dram) || has_some(cache.nvme)))
+      out.push_back(&cache);
   }
-  return nullptr;
+}
+
+bool ItemShares::has(const ItemCache& cache, SampleId sample) const {
+  for (const ShareId share : {cache.dram, cache.nvme}) {
+    if (share.is_none()) continue;
+    const SharePart& part = s_.memory[share];
+    if (part.share->resident(part.spec.item_of(sample))) return true;
+  }
+  return false;
 }
 
 // The nodes that cache the dataset, or what they hold, have changed: a new membership epoch. If

@@ -36,6 +36,12 @@ inline Bytes stored_bytes(const Catalogue& catalogue, const ShareSpec& spec, Ite
                                : catalogue.bytes(SampleId(item.value));
 }
 
+// The slots that an item of such a share takes.
+inline Slots slots_of(const Catalogue& catalogue, const ShareSpec& spec, ItemId item) {
+  if (spec.prefix != 0) return 1;
+  return slots_for(stored_bytes(catalogue, spec, item), spec.slot_bytes);
+}
+
 class ItemShares {
  public:
   explicit ItemShares(EngineState& state) : s_(state) {}
@@ -65,12 +71,13 @@ class ItemShares {
   // The node is no home any more: it ends.
   void let_go(NodeIndex node);
 
-  // Samples of the dataset are kept on other nodes than their homes, too.
-  void keep_strays(DatasetId dataset) {
-    caches_[s_.dataset_of.at(dataset).value].has_strays = true;
-  }
-  // A node that keeps the sample though it is not its home. Null: there is none.
-  const ItemCache* stray(DatasetId dataset, SampleId sample, NodeIndex home) const;
+  // Appends the caches of the dataset in which something is from before the engine
+  // (core/engine/kept_before.h): as it is stored, and as the pipeline decodes it. Its samples may
+  // have their homes on other nodes.
+  void find_from_before(const Dataset& dataset, const PipelineInfo& pipeline,
+                        std::vector<const ItemCache*>& out) const;
+  // Whether the cache has the sample, in memory or on the drive.
+  bool has(const ItemCache& cache, SampleId sample) const;
 
   // How many bytes a node can keep samples in.
   Bytes room_of(NodeId node) const {

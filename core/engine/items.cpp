@@ -185,6 +185,9 @@ void Items::look_around(MakingIndex making_index) {
       add(s_.node_of.at(caches.homes()->member(i)));
     }
   }
+  around_.from_before.clear();
+  if (around_.placed != nullptr)
+    item_shares_.find_from_before(dataset, *stream.pipeline, around_.from_before);
   // Where the samples of a block are most likely to be looked up.
   for (const ItemCache* cache = caches.first(making.node); cache != nullptr;
        cache = caches.next(*cache)) {
@@ -227,6 +230,7 @@ void Items::look_up_one(MakingIndex making_index, std::uint32_t at) {
                                                   first_in_bundle(sample, around_.bundle_shift))];
 
   if (home.decoded && use_cached(making_index, at, sample, *home.decoded, Form::decoded)) return;
+  if (use_from_before(making_index, at, sample, home.node, Form::decoded)) return;
   const bool kept_decoded =
       home.decoded && home.node == making.node && admit_decoded(making_index, at, *home.decoded);
   const std::uint8_t bundle_shift = around_.bundle_shift;
@@ -245,10 +249,7 @@ void Items::look_up_one(MakingIndex making_index, std::uint32_t at) {
   if (bundle_shift > 0 && use_brought(making_index, at, home)) return;
   if (home.encoded && use_cached(making_index, at, sample, *home.encoded, Form::encoded)) return;
   if (around_.under_way && use_under_way(making_index, at)) return;
-  if (around_.placed != nullptr && around_.placed->has_strays) {
-    const ItemCache* const stray = item_shares_.stray(dataset.id, sample, home.node);
-    if (stray && use_cached(making_index, at, sample, *stray, Form::encoded)) return;
-  }
+  if (use_from_before(making_index, at, sample, home.node, Form::encoded)) return;
   if (bundle_shift > 0 && home.encoded && home.node != making.node && bring_bundle(home, sample) &&
       use_brought(making_index, at, home))
     return;
@@ -284,6 +285,16 @@ bool Items::use_cached(MakingIndex making, std::uint32_t at, SampleId sample,
     return part.share->resident(part.spec.item_of(sample)) && use_resident(making, at, share, form);
   };
   return use(cache.dram) || use(cache.nvme);
+}
+
+// Uses a copy that is on another node than the sample's home.
+bool Items::use_from_before(MakingIndex making, std::uint32_t at, SampleId sample, NodeIndex home,
+                            Form form) {
+  return std::any_of(
+      around_.from_before.begin(), around_.from_before.end(), [&](const ItemCache* cache) {
+        return cache->node != home && (cache->prefix != 0) == (form == Form::decoded) &&
+               use_cached(making, at, sample, *cache, form);
+      });
 }
 
 // The home of the bundle, on another node, is to read it. False: it cannot.

@@ -50,6 +50,9 @@ class Items {
     std::uint8_t bundle_shift = 0;       // of the dataset
     const ItemCaches* placed = nullptr;  // say which home a sample has; null: there is one alone
     std::vector<Home> homes;
+    // What has something from before the engine (core/engine/kept_before.h), which may be on other
+    // nodes than its homes: as it is stored, and as the stream has it decoded.
+    std::vector<const ItemCache*> from_before;
     bool under_way = false;                // samples of it may be, to this node
     std::vector<const SharePart*> likely;  // to be looked at for most samples
   };
@@ -65,6 +68,8 @@ class Items {
   void pin(Making& making, ShareId share, ItemId item);
   bool use_cached(MakingIndex making, std::uint32_t at, SampleId sample, const ItemCache& cache,
                   Form form);
+  bool use_from_before(MakingIndex making, std::uint32_t at, SampleId sample, NodeIndex home,
+                       Form form);
   bool use_resident(MakingIndex making, std::uint32_t at, ShareId share, Form form);
   bool use_under_way(MakingIndex making, std::uint32_t at);
   bool bring_bundle(const Around::Home& home, SampleId sample);

@@ -45,13 +45,7 @@ void KeptItems::show(const Stream& stream, NodeIndex node,
   const ItemCaches& caches = item_shares_.caches(dataset.id);
   const bool placed = caches.homes().has_value();
   const auto kept = [&](const ItemCache* cache, SampleId sample) {
-    if (cache == nullptr) return false;
-    for (const ShareId share : {cache->dram, cache->nvme}) {
-      if (share.is_none()) continue;
-      const SharePart& part = s_.memory[share];
-      if (part.share->resident(part.spec.item_of(sample))) return true;
-    }
-    return false;
+    return cache != nullptr && item_shares_.has(*cache, sample);
   };
   out.clear();
   for (const order::ChosenEpoch::Candidate& candidate : candidates) {

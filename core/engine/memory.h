@@ -128,6 +128,11 @@ class Memory {
   std::vector<Place> take_grown() { return std::exchange(grown_, {}); }
   // How often a share has got another capacity, or has gone.
   std::uint64_t resizes() const { return resizes_; }
+  // How many items in all shares are from before the engine.
+  std::uint64_t from_before() const { return from_before_; }
+  void note_from_before(ShareId share, ItemId item) {
+    shares_[share].share->note_from_before(item, &from_before_);
+  }
   // Whether staging and every share of the place have at least what was promised.
   bool promises_kept(Place place) const;
 
@@ -180,6 +185,7 @@ class Memory {
   Allocation allocation_;
   std::map<Place, PlacePart> places_;          // few; ordered by name, so that no address decides
   std::set<std::pair<Instant, Place>> wakes_;  // the policy is to be asked then
+  std::uint64_t from_before_ = 0;              // items; shares count in it as long as they are
   IndexedPool<SharePart, ShareId> shares_;
   SharePolicies eviction_;
   std::uint64_t refused_evictions_ = 0;  // in shares that are no more

@@ -149,7 +149,12 @@ void Engine::Parts::decide() {
       more = true;
       continue;
     }
-    kept_before.go_on();
+    const bool more_comes_in = kept_before.go_on();
+    if (s.memory.plan_due()) {
+      more = true;
+      continue;
+    }
+    if (more_comes_in) break;
     look_at_jobs();
     refresh_needs();
     // Makings that began before come first.

@@ -35,6 +35,10 @@ Share::Share(std::size_t items, Slots capacity, std::unique_ptr<EvictionPolicy> 
   BF_CHECK(policy_ != nullptr && items < UINT32_MAX);
 }
 
+Share::~Share() {
+  if (from_before_count_ != 0) *from_before_all_ -= from_before_count_;
+}
+
 // -------------------------------------------------------------------- requests and residents ----
 
 ItemId Share::give_number(ItemId item) {
@@ -196,8 +200,29 @@ void Share::leave(ItemId item, Removal why) {
   words_[item.value >> 6].resident &= ~bit_of(item);
   --residents_;
   used_ -= slots_of(item);
+  if (from_before_count_ != 0) forget_from_before(item);
   policy_->removed(item, why);
   if (told_incoming(item)) incoming_->removed(item, why);
+}
+
+void Share::note_from_before(ItemId item, std::uint64_t* all) {
+  const ItemId number = number_of(item);
+  BF_CHECK(is_resident(number));
+  from_before_.grow(words_.size());
+  std::uint64_t& word = from_before_[number.value >> 6];
+  if ((word & bit_of(number)) != 0) return;
+  word |= bit_of(number);
+  ++from_before_count_;
+  from_before_all_ = all;
+  ++*all;
+}
+
+void Share::forget_from_before(ItemId item) {
+  const std::size_t at = item.value >> 6;
+  if (at >= from_before_.size() || (from_before_[at] & bit_of(item)) == 0) return;
+  from_before_[at] &= ~bit_of(item);
+  --from_before_count_;
+  --*from_before_all_;
 }
 
 // --------------------------------------------------------------------------------- eviction ----

@@ -64,6 +64,7 @@ class Share {
   Share(std::size_t items, Slots capacity, std::unique_ptr<EvictionPolicy> policy,
         std::shared_ptr<ItemNumbers> numbers = nullptr);
   Share(Share&&) = delete;  // policies are handed a reference to the pins
+  ~Share();
 
   // -------------------------------------------------------------------- requests and residents --
 
@@ -127,6 +128,11 @@ class Share {
   void note_questions(Asked* asked) { asked_ = asked; }
   // From now on `*freed` grows by one whenever something that was pinned may leave, or has left.
   void count_freed(std::uint64_t* freed) { freed_ = freed; }
+  // The item is from before the engine (core/engine/kept_before.h). It counts until it leaves, here
+  // and in `*all`, which outlives the share and is the same for each item.
+  // REQUIRES: resident(item)
+  void note_from_before(ItemId item, std::uint64_t* all);
+  std::uint64_t from_before() const { return from_before_count_; }
 
   // ---------------------------------------------------------------------------------- capacity --
 
@@ -225,6 +231,7 @@ class Share {
   void evict(ItemId item, std::vector<ItemId>& evicted);
   void insert(const Access& access);
   void leave(ItemId item, Removal why);
+  void forget_from_before(ItemId item);
 
   std::size_t items_ = 0;     // ids are below
   std::size_t numbered_ = 0;  // numbers are below
@@ -247,6 +254,9 @@ class Share {
   std::unique_ptr<EvictionPolicy> incoming_;
   std::size_t adopted_ = 0;  // the incoming policy knows of all ids below
   std::uint64_t* freed_ = nullptr;
+  ZeroArray<std::uint64_t> from_before_;  // a bit an item
+  std::uint64_t from_before_count_ = 0;
+  std::uint64_t* from_before_all_ = nullptr;
 };
 
 }  // namespace batchflow::engine

@@ -74,7 +74,7 @@ class Journal {
 // Reads a journal, step by step.
 class JournalReader {
  public:
-  static constexpr std::uint32_t kVersion = 12;
+  static constexpr std::uint32_t kVersion = 13;
 
   // Throws ConfigError when this is not a journal of this version.
   JournalReader(std::span<const std::byte> log, std::string_view name);

@@ -350,11 +350,10 @@ void Service::Parts::give_back(Bytes bytes_each) {
 
 // What this node has kept as an agent.
 void Service::Parts::report_kept(DatasetId dataset) {
-  std::vector<SampleId> samples;
-  for (engine::SamplesKept kept : backend->kept_before(dataset, samples)) {
+  backend->report_kept(dataset, [this](engine::SamplesKept kept) {
     kept.samples = inbox.keep(std::vector<SampleId>(kept.samples.begin(), kept.samples.end()));
     inbox.add(kept);
-  }
+  });
 }
 
 void Service::Parts::report_memory() {

@@ -236,6 +236,33 @@ TEST_CASE("a new policy adopts the residents in slices while the old one answers
   CHECK(f.evicted == std::vector{ItemId(495)});
 }
 
+TEST_CASE("items from before the engine count until they leave, one by one") {
+  std::uint64_t all = 0;
+  Fixture other(3);
+  other.access(1);
+  other.share->note_from_before(ItemId(1), &all);
+  {
+    Fixture fixture(3);
+    for (const std::uint32_t item : {0u, 1u, 2u}) fixture.access(item);
+    for (const std::uint32_t item : {0u, 2u, 2u})
+      fixture.share->note_from_before(ItemId(item), &all);
+    CHECK(fixture.share->from_before() == 2);
+    CHECK(all == 3);
+    fixture.access(3);  // the first to come leaves
+    CHECK(fixture.share->from_before() == 1);
+    fixture.access(0);  // it comes back as any other, and 1 leaves
+    CHECK(fixture.share->from_before() == 1);
+    fixture.share->remove(ItemId(2), engine::Removal::invalidated);
+    CHECK(fixture.share->from_before() == 0);
+    CHECK(all == 1);
+    fixture.share->note_from_before(ItemId(0), &all);
+    CHECK(all == 2);
+  }
+  CHECK(all == 1);  // a share that ends has none
+  other.share->remove(ItemId(1), engine::Removal::invalidated);
+  CHECK(all == 0);
+}
+
 TEST_CASE("a share can learn of more items") {
   Fixture f(2, 3);
   f.fill();

@@ -105,7 +105,7 @@ struct Words {
   }
   std::string operator()(const engine::TimerFired&) { return "timer"; }
   std::string operator()(const engine::SamplesKept& e) {
-    return fmt::format("node {} has kept {} items of dataset {}", e.node.value, e.samples.size(),
+    return fmt::format("{} has kept {} items of dataset {}", name(e.place), e.samples.size(),
                        e.dataset.value);
   }
 

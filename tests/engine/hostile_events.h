@@ -374,7 +374,10 @@ class HostileEvents : private HostileValues {
       case 0:
         return send(engine::NodeQuiesced{node});
       case 2:
-        return send(engine::SamplesKept{node, id<DatasetId>(kDatasets),
+        return send(engine::SamplesKept{{node, one_in(3) ? Tier::nvme : Tier::dram, 0},
+                                        id<DatasetId>(kDatasets),
+                                        one_in(2) ? 0 : number(),
+                                        one_in(2) ? 0 : number(),
                                         static_cast<std::uint8_t>(noise() ? below(256) : below(3)),
                                         samples(20)});
       case 1:

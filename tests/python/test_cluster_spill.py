@@ -117,6 +117,26 @@ class Gone(Drives):
         self.check_epochs(self.job(agent, 1).result())
 
 
+class Back(Drives):
+    def test_what_an_agent_has_outlives_the_coordinator(self):
+        nodes = [self.coordinator, self.agent("a")]
+        for job in [self.job(node, 2, shuffle_seed=seed) for seed, node in enumerate(nodes)]:
+            self.check_epochs(job.result(), 2)
+        self.check_read_once(self.STORED)
+        own = self.drives()[0]
+        lost = own["item_bytes"] + own["spill_bytes"]
+        self.coordinator.end()
+        self.coordinator.start()
+        self.wait_for_nodes({"a"})
+        for job in [self.job(node, 2, shuffle_seed=5 + seed) for seed, node in enumerate(nodes)]:
+            self.check_epochs(job.result(), 2)
+        time.sleep(1.5)  # agents report every second
+        now = self.drives()
+        self.assertLess(sum(one["read_bytes"] for one in now), lost + 0.02 * self.STORED)
+        self.assertGreater(now[1]["spill_read_bytes"], 0)
+        self.assertEqual(now[1]["spill_missed"], 0)
+
+
 class Ends(Drives):
     ROWS = 4000  # of which the memory of two agents and the coordinator holds a part
     STORED = ROWS * Drives.WIDTH * 8

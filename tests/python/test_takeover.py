@@ -5,8 +5,13 @@ import signal
 import time
 import unittest
 
-from support import free_port, status, wait_until
-from test_cluster import ROWS, WIDTH, ClusterFolder, Job
+from support import free_port, needs, status, wait_until
+from test_cluster import JOB, ROWS, WIDTH, ClusterFolder, Job
+
+try:
+    from pictures import write_pictures
+except ImportError:
+    write_pictures = None
 
 STORED = ROWS * WIDTH * 8
 COORDINATES = re.compile(r"this node coordinates the cluster of \S+: term (\d+)")
@@ -33,10 +38,10 @@ class Candidates(ClusterFolder):
         self.first = self.coordinator()
         self.wait_for_agents(self.first, 2)
 
-    def candidate(self, name):
+    def candidate(self, name, *arguments, **more):
         port = free_port()
         node = self.member(name, "--dataset", f"rows={self.data}", "--tcp", f"127.0.0.1:{port}",
-                           "--cluster-log", str(self.shared))
+                           "--cluster-log", str(self.shared), *arguments, **more)
         node.port = port
         return node
 
@@ -49,6 +54,15 @@ class Candidates(ClusterFolder):
 
     def others(self, node):
         return [one for one in self.candidates if one is not node]
+
+    def counts(self, node):
+        """Of the coordinator, and of each agent."""
+        time.sleep(1.5)  # agents report every second
+        now = status(node.socket)
+        return [now, *now["nodes"]]
+
+    def read(self, node):
+        return sum(one["read_bytes"] for one in self.counts(node))
 
 
 class TakenOver(Candidates):
@@ -108,11 +122,6 @@ class TakenOver(Candidates):
         second = self.coordinator(after=1)
         self.assertLess(time.monotonic() - ended, 30)
         self.check_epochs(Job(second).result(), 1)
-
-    def read(self, node):
-        time.sleep(1.5)  # agents report every second
-        now = status(node.socket)
-        return sum(one["read_bytes"] for one in [now, *now["nodes"]])
 
     def test_what_the_other_nodes_keep_is_not_read_again(self):
         for seed, node in enumerate(self.candidates):
@@ -176,6 +185,103 @@ class TakenOver(Candidates):
         agent.process.send_signal(signal.SIGCONT)
         self.wait_for_agents(second, 3)
         self.check_epochs(Job(agent).result(), 1)
+
+
+WIDE_JOB = JOB.replace(f"+ {WIDTH} - 1", "+ 8192 - 1")
+
+
+class OnDrives(Candidates):
+    """Memory holds a part of the data, and the drives hold the rest."""
+
+    ROWS, WIDTH = 4000, 8192  # of 64 KiB
+    STORED = ROWS * WIDTH * 8
+
+    def candidate(self, name):
+        return super().candidate(name, "--spill", f"{self.folder / name}.drive,256mib",
+                                 "--policy", "allocation=equal", memory="192mib")
+
+    def train(self, nodes, seed):
+        """All at once: what leaves memory because a job has come is not copied to the drive."""
+        for job in [Job(node, 2, code=WIDE_JOB, shuffle_seed=seed + i)
+                    for i, node in enumerate(nodes)]:
+            self.check_epochs(job.result(), 2)
+
+    def test_what_the_drives_of_the_other_nodes_have_is_not_read_again(self):
+        self.train(self.candidates, 0)
+        now = self.counts(self.first)
+        self.assertLess(sum(one["read_bytes"] for one in now), 1.02 * self.STORED)
+        for one in now:
+            self.assertGreater(one["spill_written_bytes"], 0, one.get("name"))
+        lost = now[0]["item_bytes"] + now[0]["spill_bytes"]
+        self.first.end()
+        second = self.coordinator(after=1)
+        self.wait_for_agents(second, 1)
+        self.train(self.others(self.first), 10)
+        now = self.counts(second)
+        self.assertLess(sum(one["read_bytes"] for one in now), lost + 0.02 * self.STORED)
+        for one in now:
+            self.assertGreater(one["spill_read_bytes"], 0, one.get("name"))
+            self.assertEqual(one["spill_missed"], 0, one.get("name"))
+
+
+# Trains on pictures whose first pixel names them, in the order of their files' names.
+PICTURES = """
+import json, sys
+import batchflow
+epochs, options = int(sys.argv[1]), json.loads(sys.argv[3])
+numbers = options.pop("numbers")
+loader = batchflow.DataLoader("pictures", batch_size=16, epochs=epochs, pipeline="flipped", **options)
+all_keys = []
+for epoch in range(epochs):
+    keys = []
+    for batch in loader:
+        for key, picture in zip(batch.sample_keys, batch[0]):
+            keys.append(int(key))
+            red, green, blue = picture.tobytes()[:3]
+            assert (red + 256 * green, blue) == (numbers[int(key)], 77)
+    all_keys.append(keys)
+print(json.dumps({"keys": all_keys}), flush=True)
+"""
+
+
+@needs("PIL")
+class Decoded(Candidates):
+    ROWS = COUNT = 600
+    STEPS = "{step: decode}, {step: resize, size: [12, 12]}, {step: horizontal_flip}"
+
+    def make_data(self):
+        super().make_data()
+        self.pictures = self.folder / "pictures"
+        write_pictures(self.pictures, self.COUNT)
+        self.numbers = [int(one.stem) for one in sorted(self.pictures.glob("*/*.png"))]
+        pipeline = self.folder / "flipped.yaml"
+        pipeline.write_text(f"{{kind: pipeline, name: flipped, steps: [{self.STEPS}]}}")
+        self.config = self.folder / "node.yaml"
+        self.config.write_text(f"{{kind: node, pipelines: [{pipeline}]}}")
+
+    def candidate(self, name):
+        return super().candidate(name, "--config", str(self.config), "--dataset",
+                                 f"pictures={self.pictures}")
+
+    def train(self, node, epochs, seed):
+        job = Job(node, epochs, code=PICTURES, shuffle_seed=seed, numbers=self.numbers)
+        self.check_epochs(job.result(), epochs)
+
+    def decodings(self, node):
+        return sum(one["prepared_samples"] - one["decoded_hits"] for one in self.counts(node))
+
+    def test_what_the_other_nodes_have_decoded_is_not_decoded_again(self):
+        for seed, node in enumerate(self.candidates):
+            self.train(node, 6, seed)
+        before = self.decodings(self.first)
+        self.train(self.first, 1, 5)
+        self.assertLess(self.decodings(self.first) - before, 0.05 * self.COUNT)
+        self.first.end()
+        second = self.coordinator(after=1)
+        self.wait_for_agents(second, 1)
+        self.train(self.others(self.first)[0], 1, 10)
+        # The node that is gone had about a third.
+        self.assertLess(self.decodings(second), 0.45 * self.COUNT)
 
 
 class Refused(ClusterFolder):

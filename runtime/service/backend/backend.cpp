@@ -13,7 +13,7 @@ Backend::Backend(const Options& options, CacheMemory& memory, Datasets& datasets
                memory.budget, std::move(post), options.say, options.peers},
       kept_(context_, memory.items),
       slots_(context_, kept_, [this](std::uint64_t slab) { jobs_.slab_gone(slab); }),
-      spill_(context_, options.spill),
+      spill_(context_, memory.drive(options.spill)),
       wait_(context_),
       readings_(context_, options.storage, expander_, kept_, spill_),
       gatherings_(context_, slots_, wait_),
@@ -34,21 +34,28 @@ void Backend::carry_out(std::span<const engine::Command> commands) {
   needed_before_ = budget.needed();
 }
 
-std::vector<engine::SamplesKept> Backend::kept_before(DatasetId dataset,
-                                                      std::vector<SampleId>& samples) const {
-  samples = kept_.kept_before(dataset);
-  const std::uint8_t shift = context_.datasets.dataset(dataset).bundle_shift;
-  std::vector<engine::SamplesKept> events;
-  for (std::span<const SampleId> left(samples); !left.empty();) {
-    const auto some = left.first(std::min(left.size(), engine::kSamplesKeptMost));
-    events.push_back({context_.node, dataset, shift, some});
-    left = left.subspan(some.size());
-  }
-  return events;
+void Backend::report_kept(DatasetId dataset,
+                          const std::function<void(const engine::SamplesKept&)>& report) const {
+  const auto say = [&](engine::SamplesKept kept, std::span<const SampleId> left) {
+    while (!left.empty()) {
+      kept.samples = left.first(std::min(left.size(), engine::kSamplesKeptMost));
+      left = left.subspan(kept.samples.size());
+      report(kept);
+    }
+  };
+  const Place memory{context_.node, Tier::dram, 0}, drive{context_.node, Tier::nvme, 0};
+  for (const KeptSamples::Before& one : kept_.kept_before(dataset))
+    say({memory, dataset, one.prefix, one.bytes, one.bundle_shift, {}}, one.samples);
+  say({drive, dataset, 0, 0, 0, {}}, spill_.kept_before(dataset));
 }
 
 void Backend::on(const engine::Adopt& command) {
-  if (context_.datasets.knows(command.dataset)) kept_.adopt(command.dataset, command.share);
+  if (!context_.datasets.knows(command.dataset)) return;
+  if (command.place.tier == Tier::nvme) {
+    spill_.adopt(command.dataset, command.share);
+  } else {
+    kept_.adopt(command.dataset, command.prefix, command.share);
+  }
 }
 
 std::optional<Backend::BlockView> Backend::block(ShareId share, SlotId slot) const {

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -131,9 +132,10 @@ class Backend {
 
   // At the end: see cache_memory.h.
   void put_aside() { kept_.put_aside(); }
-  // Events that say what was put aside of the dataset. Their lists are those of `samples`.
-  std::vector<engine::SamplesKept> kept_before(DatasetId dataset,
-                                               std::vector<SampleId>& samples) const;
+  // Calls `report` with events that say what was put aside of the dataset. Their lists live for the
+  // call.
+  void report_kept(DatasetId dataset,
+                   const std::function<void(const engine::SamplesKept&)>& report) const;
 
   BackendCounters counters() const;
   std::vector<CacheShare> cache() const;

@@ -333,6 +333,15 @@ void ItemStore::put_aside(ShareId share, Aside what) {
   if (found) gone = merge(std::move(found.mapped()), aside_[what]);
 }
 
+std::vector<ItemStore::Aside> ItemStore::asides(Digest version) const {
+  std::vector<Aside> all;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [what, table] : aside_) {
+    if (what.version == version) all.push_back(what);
+  }
+  return all;
+}
+
 std::vector<ItemId> ItemStore::aside(Aside what) const {
   std::vector<ItemId> all;
   const std::lock_guard lock(mutex_);
@@ -378,7 +387,9 @@ ItemStore::Table ItemStore::merge(Table from, Table& to) {
       if (!item || place) continue;
       ++to.pieces[piece]->used;
       ++to.sum.items;
+      ++to.sum.offered_items;
       to.sum.bytes += item->pages() * kPage;
+      to.sum.offered_bytes += item->pages() * kPage;
       place = std::move(item);
     }
     if (to.pieces[piece]->used == 0) to.pieces[piece].reset();
@@ -407,6 +418,12 @@ ItemStore::Sum ItemStore::sum(ShareId share) const {
   const std::lock_guard lock(mutex_);
   const auto found = tables_.find(share.value);
   return found == tables_.end() ? Sum{} : found->second.sum;
+}
+
+ItemStore::Sum ItemStore::sum(Aside what) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = aside_.find(what);
+  return found == aside_.end() ? Sum{} : found->second.sum;
 }
 
 Bytes ItemStore::bytes() const {

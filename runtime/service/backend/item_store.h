@@ -72,14 +72,17 @@ class ItemStore {
   // Drops items of the share until they have taken at least `least` bytes; answers how many they
   // took.
   Bytes drop_some(ShareId share, Bytes least);
-  // What is kept of a dataset version while no engine knows of it: items, or bundles of 1 << shift.
-  // It goes when memory is needed.
+  // What is kept of a dataset version while no engine knows of it: items, or bundles of 1 << shift,
+  // as they are stored or as this part of a pipeline has decoded them. It goes when memory is
+  // needed.
   struct Aside {
     Digest version = 0;
     std::uint8_t bundle_shift = 0;
+    Digest prefix = 0;
     auto operator<=>(const Aside&) const = default;
   };
   void put_aside(ShareId share, Aside what);
+  std::vector<Aside> asides(Digest version) const;
   std::vector<ItemId> aside(Aside what) const;
   // The share has it from now on, beside what the share has already.
   void adopt(Aside what, ShareId share);
@@ -93,6 +96,7 @@ class ItemStore {
     Bytes offered_bytes = 0;          // that these take
   };
   Sum sum(ShareId share) const;
+  Sum sum(Aside what) const;
   std::size_t items() const;
 
  private:

@@ -3,6 +3,18 @@
 #include <algorithm>
 
 namespace batchflow::service {
+namespace {
+
+Bytes mean_bytes(std::uint64_t items, Bytes all) {
+  return items == 0 ? 0 : all / items + 1;
+}
+
+// With a little to spare, so that samples do not take more than the engine counts.
+Bytes counted_for(Bytes mean) {
+  return mean + mean / 64;
+}
+
+}  // namespace
 
 void KeptSamples::open(DatasetId dataset, Digest prefix, ShareId share) {
   std::vector<ShareId>& shares = shares_[{dataset.value, prefix}];
@@ -25,33 +37,47 @@ std::vector<ShareId> KeptSamples::shares_of(DatasetId dataset, Digest prefix) co
   return shares == shares_.end() ? std::vector<ShareId>() : shares->second;
 }
 
-ItemStore::Aside KeptSamples::aside(DatasetId dataset) const {
+// Decoded samples are alone.
+ItemStore::Aside KeptSamples::aside(DatasetId dataset, Digest prefix) const {
   const ServedDataset& served = context_.datasets.dataset(dataset);
-  return {served.index->version(), served.bundle_shift};
+  return {served.index->version(), prefix == 0 ? served.bundle_shift : std::uint8_t{0}, prefix};
 }
 
 void KeptSamples::put_aside() {
   for (const auto& [what, shares] : shares_) {
     const DatasetId dataset(what.first);
-    if (what.second != 0 || !context_.datasets.knows(dataset)) continue;
-    for (const ShareId share : shares) items_.put_aside(share, aside(dataset));
+    if (!context_.datasets.knows(dataset)) continue;
+    for (const ShareId share : shares) items_.put_aside(share, aside(dataset, what.second));
   }
   items_.drop_shares();
   shares_.clear();
   decoded_.clear();
 }
 
-std::vector<SampleId> KeptSamples::kept_before(DatasetId dataset) const {
-  std::vector<SampleId> all;
-  const ItemStore::Aside what = aside(dataset);
-  for (const ItemId item : items_.aside(what))
-    all.emplace_back(std::uint64_t{item.value} << what.bundle_shift);
+std::vector<KeptSamples::Before> KeptSamples::kept_before(DatasetId dataset) const {
+  std::vector<Before> all;
+  for (const ItemStore::Aside& what : items_.asides(aside(dataset, 0).version)) {
+    // What was bundled otherwise is of no use; nor is what the engine would not listen to.
+    if (what != aside(dataset, what.prefix) || all.size() == engine::kFormsKeptMost - 1) continue;
+    Before& one = all.emplace_back();
+    one.prefix = what.prefix;
+    one.bundle_shift = what.bundle_shift;
+    const ItemStore::Sum sum = items_.sum(what);
+    if (what.prefix != 0) one.bytes = counted_for(mean_bytes(sum.items, sum.bytes));
+    for (const ItemId item : items_.aside(what))
+      one.samples.emplace_back(std::uint64_t{item.value} << what.bundle_shift);
+  }
   return all;
 }
 
-void KeptSamples::adopt(DatasetId dataset, ShareId share) {
-  open(dataset, 0, share);
-  items_.adopt(aside(dataset), share);
+void KeptSamples::adopt(DatasetId dataset, Digest prefix, ShareId share) {
+  if (prefix == 0) {
+    open(dataset, 0, share);
+  } else {
+    open_decoded(dataset, prefix, share);
+  }
+  items_.adopt(aside(dataset, prefix), share);
+  measure_decoded();
 }
 
 void KeptSamples::put(ShareId share, ItemId item,
@@ -79,9 +105,9 @@ void KeptSamples::measure_decoded() {
   for (auto& [share, one] : decoded_) {
     const ItemStore::Sum sum = items_.sum(ShareId(share));
     if (sum.offered_items < kSamplesLeast) continue;
-    const Bytes mean = sum.offered_bytes / sum.offered_items + 1;
+    const Bytes mean = mean_bytes(sum.offered_items, sum.offered_bytes);
     if (mean <= one.counted && mean >= one.counted - one.counted / 8) continue;
-    one.counted = mean + mean / 64;
+    one.counted = counted_for(mean);
     context_.inbox.add(engine::DecodedMeasured{one.dataset, ShareId(share), one.counted});
   }
 }

@@ -34,12 +34,18 @@ class KeptSamples {
   void open(DatasetId dataset, Digest prefix, ShareId share);
   void open_decoded(DatasetId dataset, Digest prefix, ShareId share);
   std::vector<ShareId> shares_of(DatasetId dataset, Digest prefix) const;
-  // What is as it is stored stays for the next engine. Nothing else is kept any more.
+  // All of it stays for the next engine.
   void put_aside();
-  // What is there of the dataset from before this engine.
-  std::vector<SampleId> kept_before(DatasetId dataset) const;
-  // It is in this share from now on.
-  void adopt(DatasetId dataset, ShareId share);
+  // What is there of the dataset from before this engine, each form for itself.
+  struct Before {
+    Digest prefix = 0;
+    Bytes bytes = 0;  // of decoded samples: what each takes, on average
+    std::uint8_t bundle_shift = 0;
+    std::vector<SampleId> samples;
+  };
+  std::vector<Before> kept_before(DatasetId dataset) const;
+  // What is there in this form is in this share from now on.
+  void adopt(DatasetId dataset, Digest prefix, ShareId share);
   const Shares& shares() const { return shares_; }
 
   // `make_room` gives back what else is free, and is called before an item is put in parts.
@@ -71,7 +77,7 @@ class KeptSamples {
     DatasetId dataset;
     Bytes counted = 0;  // for a sample by the engine, as far as it was told; 0: never
   };
-  ItemStore::Aside aside(DatasetId dataset) const;
+  ItemStore::Aside aside(DatasetId dataset, Digest prefix) const;
   static std::uint64_t key(DatasetId dataset, SampleId sample) {
     return std::uint64_t{dataset.value} << 32 | sample.value;
   }

@@ -132,7 +132,11 @@ void Preparations::add_sample(PreparationTask& out, const engine::Prepare& comma
       sample.bytes = one->bytes;
     }
     // The node that was to send it has let it go. It is no fault of the dataset.
-    if (!one || !one->memory) sample.is_kept = true;
+    if (!one || !one->memory) {
+      sample.is_kept = true;
+    } else if (sample.input.decoded) {
+      kept_.count_use(command.lineage.dataset, used, Form::decoded);
+    }
   } else if (sample.is_kept && ingredient.form == Form::encoded && out.bundle_shift > 0) {
     kept_.count_uses(command.lineage.dataset, 1);
   } else if (sample.is_kept) {

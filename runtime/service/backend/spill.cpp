@@ -62,7 +62,7 @@ int allocate(int file, Bytes bytes) {
 }  // namespace
 
 Spill::Spill(const SpillOptions& options, MemoryBudget& budget)
-    : budget_(budget), path_(options.path.string()) {
+    : asked_(options), budget_(budget), path_(options.path.string()) {
   const auto fail = [&](const std::string& why) {
     throw ConfigError(
         fmt::format("spill: {}: {}; choose another folder (--spill PATH,SIZE)", path_, why));
@@ -108,6 +108,11 @@ Spill::Spill(const SpillOptions& options, MemoryBudget& budget)
   free_pages_ = storage::FreePages(storage::FreePages::pages_of(bytes));
 }
 
+bool Spill::is_still(const SpillOptions& options) const {
+  std::error_code error;
+  return options == asked_ && capacity_ > 0 && std::filesystem::is_directory(options.path, error);
+}
+
 std::string Spill::description() const {
   return note_.empty() ? fmt::format("{} at {}", mib(capacity_), path_) : note_;
 }
@@ -127,7 +132,8 @@ std::optional<Spill::Writing> Spill::begin(DatasetId dataset, SampleId sample, B
     if (!charge) return std::nullopt;
     memory_.push_back(std::move(charge));
   }
-  const auto page = free_pages_.take(storage::FreePages::pages_of(bytes));
+  auto page = free_pages_.take(storage::FreePages::pages_of(bytes));
+  if (!page && drop_aside()) page = free_pages_.take(storage::FreePages::pages_of(bytes));
   if (!page) return std::nullopt;
   if (free_entries_.empty()) {
     free_entries_.push_back(static_cast<std::uint32_t>(entries_.size()));
@@ -142,9 +148,7 @@ std::optional<Spill::Writing> Spill::begin(DatasetId dataset, SampleId sample, B
                      true,
                      false};
   pages_used_ += storage::FreePages::pages_of(bytes);
-  Sum& sum = sums_[dataset.value];
-  ++sum.items;
-  sum.bytes += storage::FreePages::pages_of(bytes) * storage::FreePages::kPage;
+  count(index);
   where_.set(key(dataset, sample), index);
   return Writing{index, *page * storage::FreePages::kPage};
 }
@@ -190,14 +194,74 @@ void Spill::drop(ShareId share, ItemId item) {
   if (dataset != datasets_.end()) drop(dataset->second, SampleId(item.value));
 }
 
+void Spill::count(std::uint32_t index) {
+  Sum& sum = sums_[dataset_in(entries_[index].key).value];
+  ++sum.items;
+  sum.bytes += storage::FreePages::pages_of(entries_[index].bytes) * storage::FreePages::kPage;
+}
+
 void Spill::free(std::uint32_t index) {
+  Sum& sum = sums_[dataset_in(entries_[index].key).value];
+  --sum.items;
+  sum.bytes -= storage::FreePages::pages_of(entries_[index].bytes) * storage::FreePages::kPage;
+  give_back(index);
+}
+
+void Spill::give_back(std::uint32_t index) {
   const storage::FreePages::Page pages = storage::FreePages::pages_of(entries_[index].bytes);
   free_pages_.give_back(entries_[index].page, pages);
   pages_used_ -= pages;
-  Sum& sum = sums_[static_cast<std::uint32_t>(entries_[index].key >> 32)];
-  --sum.items;
-  sum.bytes -= pages * storage::FreePages::kPage;
   free_entries_.push_back(index);
+}
+
+void Spill::put_aside(const std::function<std::optional<Digest>(DatasetId)>& version_of) {
+  for (std::uint32_t index = 0; index < entries_.size(); ++index) {
+    Entry& entry = entries_[index];
+    const bool can_be_found = where_.find(entry.key) == index;
+    if (!can_be_found && !entry.writing) continue;  // it is free, or aside already
+    const std::optional<Digest> version =
+        entry.writing ? std::nullopt : version_of(dataset_in(entry.key));
+    entry.writing = entry.dropped = false;
+    const bool is_new = version && aside_[*version].emplace(entry.key & UINT32_MAX, index).second;
+    if (!is_new) give_back(index);
+  }
+  where_ = {};
+  datasets_.clear();
+  sums_.clear();
+  change_.reset();
+  counters_ = {};
+}
+
+std::vector<SampleId> Spill::aside(Digest version) const {
+  std::vector<SampleId> all;
+  const auto found = aside_.find(version);
+  if (found == aside_.end()) return all;
+  for (const auto& [sample, index] : found->second) all.emplace_back(sample);
+  return all;
+}
+
+void Spill::adopt(Digest version, DatasetId dataset, ShareId share) {
+  open(share, dataset);
+  const auto found = aside_.extract(version);
+  if (!found) return;
+  for (const auto& [sample, index] : found.mapped()) {
+    const std::uint64_t name = key(dataset, SampleId(sample));
+    if (where_.has(name)) {  // it was written anew meanwhile
+      give_back(index);
+      continue;
+    }
+    entries_[index].key = name;
+    where_.set(name, index);
+    count(index);
+  }
+}
+
+// False: nothing was aside.
+bool Spill::drop_aside() {
+  for (const auto& [version, samples] : aside_) {
+    for (const auto& [sample, index] : samples) give_back(index);
+  }
+  return !std::exchange(aside_, {}).empty();
 }
 
 void Spill::was_read(Bytes bytes) {

@@ -1,11 +1,11 @@
 // The second tier of the cache: samples as they are stored, in one file on a local drive.
 //
-// The file has no name, so that nothing is left when the service is killed. The storage engine
-// writes and reads it, and so do the connections of other nodes (runtime/service/cluster/
-// peer_spill.h); this class knows what lies where. Each sample has whole pages, as the
-// engine counts, and a checksum. A sample that is not read back as it was written counts as
-// missing, and comes from the source again. A drive that fails or fills up makes the tier smaller,
-// or ends it. The engine is told, and only the copies are lost.
+// The file has no name, so that nothing is left when the process is killed. It outlives the engines
+// that it keeps samples for. The storage engine writes and reads it, and so do the connections of
+// other nodes (runtime/service/cluster/peer_spill.h); this class knows what lies where. Each sample
+// has whole pages, as the engine counts, and a checksum. A sample that is not read back as it was
+// written counts as missing, and comes from the source again. A drive that fails or fills up makes
+// the tier smaller, or ends it. The engine is told, and only the copies are lost.
 //
 // Used on the service's thread alone.
 #pragma once
@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -33,7 +34,7 @@ struct SpillOptions {
   bool operator==(const SpillOptions&) const = default;
 };
 
-// Counts since the start.
+// Counts since the engine began.
 struct SpillCounters {
   std::uint64_t read_samples = 0;  // found, and as they were written
   Bytes read_bytes = 0;
@@ -52,6 +53,9 @@ class Spill {
   // anything else to say, such as that it is smaller than asked for. The table of the samples in it
   // takes memory of `budget`, 128 bytes each.
   Spill(const SpillOptions& options, MemoryBudget& budget);
+  // Whether it is what these options ask for, and still of use: it has not been given up, and its
+  // folder is there.
+  bool is_still(const SpillOptions& options) const;
 
   int descriptor() const { return file_.get(); }
   const std::string& note() const { return note_; }
@@ -91,6 +95,14 @@ class Spill {
   void drop(DatasetId dataset, SampleId sample);
   void drop(ShareId share, ItemId item);
 
+  // No engine knows any more what is here. It stays, by the versions of its datasets, until its
+  // room is needed; what was being written is dropped. `version_of` answers nothing for a dataset
+  // that was let go, whose samples are dropped, too.
+  void put_aside(const std::function<std::optional<Digest>(DatasetId)>& version_of);
+  std::vector<SampleId> aside(Digest version) const;
+  // The share has it from now on, beside what the share has already.
+  void adopt(Digest version, DatasetId dataset, ShareId share);
+
   // The sample was read as it was written.
   void was_read(Bytes bytes);
   // It should have been there, and is not.
@@ -116,10 +128,17 @@ class Spill {
   static std::uint64_t key(DatasetId dataset, SampleId sample) {
     return std::uint64_t{dataset.value} << 32 | sample.value;
   }
+  static DatasetId dataset_in(std::uint64_t key) {
+    return DatasetId(static_cast<std::uint32_t>(key >> 32));
+  }
+  void count(std::uint32_t entry);
   void free(std::uint32_t entry);
+  void give_back(std::uint32_t entry);
+  bool drop_aside();
   void shrink(Bytes capacity, std::string why);
   void count_fault(int error);
 
+  const SpillOptions asked_;
   MemoryBudget& budget_;
   std::vector<MemoryCharge> memory_;  // of the entries
   protocol::Descriptor file_;
@@ -136,6 +155,8 @@ class Spill {
   std::vector<std::uint32_t> free_entries_;
   std::map<std::uint32_t, DatasetId> datasets_;  // by share
   std::map<std::uint32_t, Sum> sums_;
+  using Samples = std::map<std::uint64_t, std::uint32_t>;  // their entries
+  std::map<Digest, Samples> aside_;                        // by the version of the dataset
 };
 
 }  // namespace batchflow::service

@@ -5,9 +5,21 @@
 
 namespace batchflow::service {
 
-SpillTier::SpillTier(const BackendContext& context, const SpillOptions& options)
-    : context_(context) {
-  if (!options.path.empty()) file_ = std::make_unique<Spill>(options, context.budget);
+SpillTier::~SpillTier() {
+  if (!file_) return;
+  file_->put_aside([this](DatasetId dataset) -> std::optional<Digest> {
+    if (!context_.datasets.knows(dataset)) return std::nullopt;
+    return context_.datasets.dataset(dataset).index->version();
+  });
+}
+
+std::vector<SampleId> SpillTier::kept_before(DatasetId dataset) const {
+  if (!file_) return {};
+  return file_->aside(context_.datasets.dataset(dataset).index->version());
+}
+
+void SpillTier::adopt(DatasetId dataset, ShareId share) {
+  if (file_) file_->adopt(context_.datasets.dataset(dataset).index->version(), dataset, share);
 }
 
 std::optional<SpillTier::Read> SpillTier::read(DatasetId dataset, SampleId sample) {

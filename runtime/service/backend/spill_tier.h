@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
+#include <vector>
 
 #include "core/base/types.h"
 #include "runtime/service/backend/backend_context.h"
@@ -16,12 +16,19 @@ namespace batchflow::service {
 
 class SpillTier {
  public:
-  // Throws ConfigError when the spill file cannot be made.
-  SpillTier(const BackendContext& context, const SpillOptions& options);
+  // `file` outlives it; null: there is no tier.
+  SpillTier(const BackendContext& context, Spill* file) : context_(context), file_(file) {}
+  // What is in the file stays there for the next engine. REQUIRES: nothing reads or writes it now
+  ~SpillTier();
+  SpillTier(const SpillTier&) = delete;
 
   // `share` keeps samples of the dataset from here on.
   void open(ShareId share, DatasetId dataset) { file_->open(share, dataset); }
   void drop(ShareId share, ItemId item) { file_->drop(share, item); }
+  // What is there of the dataset from before this engine.
+  std::vector<SampleId> kept_before(DatasetId dataset) const;
+  // It is in this share from now on.
+  void adopt(DatasetId dataset, ShareId share);
 
   // What reads the sample; a piece has neither memory nor a tag yet.
   struct Read {
@@ -48,14 +55,14 @@ class SpillTier {
   void written(DatasetId dataset, const StagedSample& sample, const storage::ReadResult& result,
                bool dropped);
 
-  const Spill* file() const { return file_.get(); }     // null: there is none
+  const Spill* file() const { return file_; }           // null: there is none
   std::uint64_t not_kept() const { return not_kept_; }  // samples that found no room
 
  private:
   void report_change();
 
   const BackendContext& context_;
-  std::unique_ptr<Spill> file_;
+  Spill* const file_;
   std::uint64_t not_kept_ = 0;
 };
 

@@ -3,8 +3,8 @@
 // and map its memory; their messages and records go on to the coordinator.
 //
 // When it loses its coordinator it lets its jobs go, and looks for the coordinator, or the next
-// one, again. What it keeps of datasets as they are stored stays, and it tells the coordinator that
-// it finds; all else it forgets.
+// one, again. The samples that it keeps in memory and on its drive stay, and it tells the
+// coordinator that it finds; all else it forgets.
 #pragma once
 
 #include <signal.h>

@@ -142,6 +142,7 @@ NodeCounters AgentSession::counters() const {
   now.store_busy_ns = moved.store_busy_ns;
   now.fetching_ns = moved.fetching_ns;
   now.prepared_samples = moved.prepared_samples;
+  now.decoded_hits = moved.decoded_hits;
   now.copied_samples = moved.copied_samples;
   now.preparing_ns = static_cast<std::uint64_t>(backend_->preparations().busy().count());
   now.workers = backend_->preparations().workers();
@@ -299,13 +300,12 @@ void AgentSession::begin(Joined joined) {
 
 // What is kept here from before this coordinator. It hears of it before it has this node work.
 void AgentSession::report_kept(DatasetId dataset) {
-  std::vector<SampleId> samples;
-  for (const engine::SamplesKept& kept : backend_->kept_before(dataset, samples)) {
+  backend_->report_kept(dataset, [this](const engine::SamplesKept& kept) {
     const engine::Event event(kept);
     std::vector<std::byte> bytes;
     log::EventEncoder().step(Instant{}, {&event, 1}, bytes);
     link_->write(RemoteKind::payload, bytes);
-  }
+  });
 }
 
 // A drive that has gone since the start does not end the agent.

@@ -432,8 +432,8 @@ void Cluster::take_capacity(Agent& agent, const engine::CapacityChanged& change)
 
 void Cluster::take_kept(Agent& agent, const engine::SamplesKept& kept) {
   constexpr std::size_t kKeptMost = 1 << 16;  // events
-  if (kept.node != agent.node || !host_.datasets.knows(kept.dataset) ||
-      agent.kept.size() == kKeptMost)
+  if (kept.place.node != agent.node || !host_.datasets.knows(kept.dataset) ||
+      kept.samples.size() > engine::kSamplesKeptMost || agent.kept.size() == kKeptMost)
     throw MessageError("samples that it cannot have kept");
   agent.kept.emplace_back(kept, std::vector<SampleId>(kept.samples.begin(), kept.samples.end()));
   agent.kept.back().first.samples = {};

@@ -102,7 +102,7 @@ class Cluster {
     std::map<std::uint32_t, std::shared_ptr<NodeRank>> ranks;
     log::EventDecoder events;
     NodeCounters counters;
-    // Of an agent that is not ready yet: what it keeps from before, by dataset and bundle shift.
+    // Of an agent that is not ready yet: what it keeps from before.
     std::vector<std::pair<engine::SamplesKept, std::vector<SampleId>>> kept;
   };
   struct Waiting {

@@ -27,6 +27,7 @@ struct NodeCounters {
   std::uint64_t store_busy_ns = 0;  // in which anything was read from the store
   std::uint64_t fetching_ns = 0;    // or fetched
   std::uint64_t prepared_samples = 0;
+  std::uint64_t decoded_hits = 0;  // of these, from their decoded form
   std::uint64_t copied_samples = 0;
   std::uint64_t preparing_ns = 0;  // of all workers
   std::uint64_t workers = 0;       // now
@@ -49,6 +50,7 @@ struct NodeCounters {
     visit("store_busy_ns", self.store_busy_ns);
     visit("fetching_ns", self.fetching_ns);
     visit("prepared_samples", self.prepared_samples);
+    visit("decoded_hits", self.decoded_hits);
     visit("copied_samples", self.copied_samples);
     visit("preparing_ns", self.preparing_ns);
     visit("workers", self.workers);

@@ -39,7 +39,7 @@ namespace batchflow::service {
 
 // Raised with each change that an older node would misunderstand. Nodes of two versions with the
 // same number work together, as in an upgrade of one after the other.
-inline constexpr std::uint32_t kNodeProtocol = 4;
+inline constexpr std::uint32_t kNodeProtocol = 5;
 // What is said of another node with this version; empty: it is that of this program.
 std::string other_version_note(const std::string& version);
 

@@ -261,6 +261,21 @@ TEST_CASE("an agent that lies is sent away, and hurts nobody else") {
     agent.channel->write(RemoteKind::payload, bytes);
     CHECK(agent.is_ended());
   }
+  SUBCASE("it says what another node has kept, or more at once than it may") {
+    for (const bool is_own : {false, true}) {
+      const Stranger agent(cluster.port, remote::kAgent);
+      agent.channel->write_text(encode(greeting(cluster.port)));
+      const NodeId own = service::NodeMessage(agent.next().value_or("{}")).node();
+      const std::vector<SampleId> samples(is_own ? engine::kSamplesKeptMost + 1 : 1);
+      const Place at{is_own ? own : NodeId(0), Tier::dram, 0};
+      const std::vector<engine::Event> events = {
+          engine::SamplesKept{at, DatasetId(0), 0, 0, 0, samples}};
+      std::vector<std::byte> bytes;
+      log::EventEncoder().step(Instant{}, events, bytes);
+      agent.channel->write(RemoteKind::payload, bytes);
+      CHECK(agent.is_ended());
+    }
+  }
   job.join();
   CHECK(handed.wrong == "");
   for (const auto& [epoch, keys] : handed.epochs) CHECK(is_whole(keys, kRows));

@@ -98,9 +98,28 @@ TEST_CASE(
   CHECK(holds(store.find(ShareId(3), ItemId(5)), bytes_for(6, 100)));
   CHECK(store.sum(ShareId(3)).items == 3);
   CHECK(store.sum(ShareId(3)).bytes == 3 * 4096);
+  CHECK(store.sum(ShareId(3)).offered_items == 3);
   store.adopt(Aside{7, 0}, ShareId(3));  // nothing any more
   store.drop_all(ShareId(3));
   CHECK(budget.used() == 0);
+}
+
+TEST_CASE("each form that is put aside is one of its own") {
+  service::MemoryBudget budget(kMib);
+  service::ItemStore store(budget);
+  using Aside = service::ItemStore::Aside;
+  CHECK(store.put(ShareId(1), ItemId(1), bytes_for(1, 100)));
+  CHECK(store.put(ShareId(2), ItemId(1), bytes_for(2, 5000)));
+  CHECK(store.put(ShareId(3), ItemId(1), bytes_for(3, 100)));
+  store.put_aside(ShareId(1), Aside{7, 0, 0});
+  store.put_aside(ShareId(2), Aside{7, 0, 55});
+  store.put_aside(ShareId(3), Aside{8, 0, 55});
+  CHECK(store.asides(7) == std::vector<Aside>{{7, 0, 0}, {7, 0, 55}});
+  CHECK(store.sum(Aside{7, 0, 55}).items == 1);
+  CHECK(store.sum(Aside{7, 0, 55}).bytes == 8192);
+  store.adopt(Aside{7, 0, 55}, ShareId(4));
+  CHECK(holds(store.find(ShareId(4), ItemId(1)), bytes_for(2, 5000)));
+  CHECK(store.asides(7) == std::vector<Aside>{{7, 0, 0}});
 }
 
 TEST_CASE("what is put aside goes when memory is needed") {

@@ -55,6 +55,59 @@ TEST_CASE("what is written is found where it was put, what is dropped or being w
   CHECK(spill.find(kSet, SampleId(5)));
 }
 
+TEST_CASE("what an engine had on the drive is there for the next, by the version of its dataset") {
+  Folder folder;
+  service::MemoryBudget budget(64 * kMib);
+  const service::SpillOptions options{folder.path() / "drive", 16 * kMib};
+  service::Spill spill(options, budget);
+  const auto write = [&](DatasetId dataset, std::uint64_t sample, Digest sum) {
+    spill.end(spill.begin(dataset, SampleId(sample), 5000)->entry, sum, 0);
+  };
+  const auto version_of = [](DatasetId dataset) -> std::optional<Digest> {
+    if (dataset == kSet) return 77;
+    return std::nullopt;
+  };
+  for (const std::uint64_t sample : {4u, 5u, 6u}) write(kSet, sample, sample);
+  write(DatasetId(3), 4, 1);  // of a dataset that is let go
+  spill.drop(kSet, SampleId(4));
+  REQUIRE(spill.begin(kSet, SampleId(7), 5000));  // never ends
+  const auto dropped = spill.begin(kSet, SampleId(8), 5000);
+  REQUIRE(dropped);
+  spill.drop(kSet, SampleId(8));
+  spill.put_aside(version_of);
+  CHECK(spill.used() == 2 * 8192);
+  CHECK(spill.sums().empty());
+  CHECK_FALSE(spill.find(kSet, SampleId(5)));
+  CHECK(spill.aside(76).empty());
+  CHECK(spill.aside(77) == std::vector{SampleId(5), SampleId(6)});
+
+  // The next engine calls the dataset otherwise, and has written one of them anew.
+  const DatasetId now(9);
+  write(now, 6, 66);
+  spill.adopt(77, now, ShareId(2));
+  CHECK(spill.aside(77).empty());
+  CHECK(spill.used() == 2 * 8192);
+  CHECK(spill.find(now, SampleId(5))->sum == 5);
+  CHECK(spill.find(now, SampleId(6))->sum == 66);
+  CHECK(spill.sums().at(now.value).items == 2);
+  spill.drop(ShareId(2), ItemId(5));
+  CHECK_FALSE(spill.find(now, SampleId(5)));
+  CHECK(spill.used() == 8192);
+
+  // No engine has come that wants them, and others need the room.
+  spill.put_aside([](DatasetId) { return std::optional<Digest>(78); });
+  CHECK(spill.aside(78) == std::vector{SampleId(6)});
+  for (std::uint64_t sample = 0; sample < 16 * kMib / 4096; ++sample)
+    REQUIRE(spill.begin(kSet, SampleId(100 + sample), 4096));
+  CHECK(spill.aside(78).empty());
+  CHECK(spill.used() == 16 * kMib);
+
+  CHECK(spill.is_still(options));
+  CHECK_FALSE(spill.is_still({options.path, 32 * kMib}));
+  std::filesystem::remove_all(options.path);
+  CHECK_FALSE(spill.is_still(options));
+}
+
 TEST_CASE("a full drive makes the tier as large as what is there, one that fails ends it") {
   Folder folder;
   service::MemoryBudget budget(64 * kMib);
