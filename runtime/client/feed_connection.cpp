@@ -15,7 +15,6 @@
 
 #include <vector>
 
-#include "runtime/protocol/messages.h"
 #include "runtime/remote/feed_relay.h"
 #include "runtime/remote/proxy.h"
 #include "runtime/remote/remote_options.h"
@@ -93,29 +92,6 @@ class RemoteFeed final : public FeedConnection {
   Clock::time_point looked_at_{};
 };
 
-// False, with the reason: the service has not opened the feed.
-bool is_open(TcpChannel& channel, FeedConnection::Clock::time_point deadline, std::string& problem,
-             std::string& refused) {
-  TcpChannel::Head head;
-  std::string text;
-  if (channel.read_head(head, deadline) && head.kind == remote::RemoteKind::text &&
-      head.bytes <= protocol::kFrameMost) {
-    text.resize(head.bytes);
-    if (!channel.read(std::as_writable_bytes(std::span(text)))) text.clear();
-  }
-  if (text == remote::kFeedOpen) return true;
-  std::string unread;
-  const auto why = protocol::decode_refused(text, unread);
-  if (why) {
-    problem = why->message;
-  } else {
-    problem =
-        channel.is_open() ? "it answers as no service does that takes records" : channel.problem();
-  }
-  if (why && why->why != "not_yet") refused = problem;
-  return false;
-}
-
 std::unique_ptr<FeedConnection> open_remote(const std::string& feed,
                                             FeedConnection::Clock::time_point deadline,
                                             std::string& problem, std::string& refused) {
@@ -127,8 +103,12 @@ std::unique_ptr<FeedConnection> open_remote(const std::string& feed,
   auto channel = remote::connect_with_token(feed.substr(0, slash), deadline, problem,
                                             remote::kProducer, feed.substr(slash + 1));
   const auto soon = std::min(deadline, FeedConnection::Clock::now() + kAnswerWithin);
-  if (!channel || !is_open(*channel, soon, problem, refused)) return nullptr;
-  return std::make_unique<RemoteFeed>(std::move(channel));
+  if (!channel) return nullptr;
+  std::string why;
+  if (remote::is_feed_open(*channel, soon, why, problem))
+    return std::make_unique<RemoteFeed>(std::move(channel));
+  if (why != "not_yet") refused = problem;
+  return nullptr;
 }
 #else
 std::unique_ptr<FeedConnection> open_remote(const std::string&, FeedConnection::Clock::time_point,

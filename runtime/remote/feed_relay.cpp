@@ -6,10 +6,13 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <cstddef>
-#include <span>
+#include <utility>
 #include <vector>
 
+#include "fmt/format.h"
+#include "runtime/protocol/descriptor.h"
+#include "runtime/protocol/feed_socket.h"
+#include "runtime/protocol/messages.h"
 #include "runtime/remote/accepting.h"
 
 namespace batchflow::remote {
@@ -37,17 +40,99 @@ class Held {
   std::size_t end_ = 0;
 };
 
-bool is_only_later(ssize_t moved) {
-  return moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+std::ptrdiff_t bytes_moved(ssize_t count) {
+  if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return 0;
+  return count > 0 ? count : -1;
 }
+
+class FeedHere final : public FeedEnd {
+ public:
+  explicit FeedHere(protocol::Descriptor socket) : socket_(std::move(socket)) {}
+
+  int socket() const override { return socket_.get(); }
+  std::ptrdiff_t read_some(std::span<std::byte> bytes, short& wants) override {
+    wants = POLLIN;
+    return bytes_moved(::recv(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT));
+  }
+  std::ptrdiff_t write_some(std::span<const std::byte> bytes, short& wants) override {
+    wants = POLLOUT;
+    return bytes_moved(
+        ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+  }
+
+ private:
+  const protocol::Descriptor socket_;
+};
+
+// A machine that is gone sends nothing that would end the wait for it, and acknowledges nothing.
+void end_when_gone(const TcpChannel& channel) {
+  setsockopt(channel.socket(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kGoneAfterMs, sizeof kGoneAfterMs);
+}
+
+class FeedElsewhere final : public FeedEnd {
+ public:
+  explicit FeedElsewhere(std::unique_ptr<TcpChannel> channel) : channel_(std::move(channel)) {
+    end_when_gone(*channel_);
+  }
+
+  int socket() const override { return channel_->socket(); }
+  std::ptrdiff_t read_some(std::span<std::byte> bytes, short& wants) override {
+    return channel_->read_some(bytes, wants);
+  }
+  std::ptrdiff_t write_some(std::span<const std::byte> bytes, short& wants) override {
+    return channel_->write_some(bytes, wants);
+  }
+
+ private:
+  const std::unique_ptr<TcpChannel> channel_;
+};
 
 }  // namespace
 
-void relay_feed(TcpChannel& producer, const protocol::Descriptor& feed) {
-  // A machine that is gone sends nothing that would end the wait for it, and acknowledges nothing.
-  setsockopt(producer.socket(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kGoneAfterMs, sizeof kGoneAfterMs);
+OpenedFeed open_feed_in(const std::string& folder, const std::string& name) {
+  OpenedFeed opened;
+  opened.why = "not_yet";
+  if (folder.empty()) {
+    opened.problem = fmt::format(
+        "this service has no feed '{}' now; have it served by that name (--dataset NAME=FOLDER)",
+        name);
+    return opened;
+  }
+  protocol::Descriptor socket = protocol::connect_to_feed(folder, opened.problem);
+  if (socket) opened.end = std::make_unique<FeedHere>(std::move(socket));
+  return opened;
+}
+
+bool is_feed_open(TcpChannel& channel, TcpChannel::Clock::time_point deadline, std::string& why,
+                  std::string& problem) {
+  TcpChannel::Head head;
+  std::string text;
+  if (channel.read_head(head, deadline) && head.kind == RemoteKind::text &&
+      head.bytes <= protocol::kFrameMost) {
+    text.resize(head.bytes);
+    if (!channel.read(std::as_writable_bytes(std::span(text)))) text.clear();
+  }
+  if (text == kFeedOpen) return true;
+  std::string unread;
+  if (const auto refused = protocol::decode_refused(text, unread)) {
+    why = refused->why;
+    problem = refused->message;
+  } else {
+    why = "not_yet";
+    problem =
+        channel.is_open() ? "it answers as no service does that takes records" : channel.problem();
+  }
+  return false;
+}
+
+std::unique_ptr<FeedEnd> feed_end(std::unique_ptr<TcpChannel> channel) {
+  return std::make_unique<FeedElsewhere>(std::move(channel));
+}
+
+void relay_feed(TcpChannel& producer, FeedEnd& feed) {
+  end_when_gone(producer);
   Held records, answers;
-  short reads = POLLIN, writes = POLLOUT;
+  short reads = POLLIN, writes = POLLOUT, feed_reads = POLLIN, feed_writes = POLLOUT;
   auto taken_at = TcpChannel::Clock::now();  // the last answer
   for (;;) {
     bool moved = false;
@@ -58,17 +143,15 @@ void relay_feed(TcpChannel& producer, const protocol::Descriptor& feed) {
       moved = got > 0;
     }
     if (!records.empty()) {
-      const ssize_t put = ::send(feed.get(), records.rest().data(), records.rest().size(),
-                                 MSG_NOSIGNAL | MSG_DONTWAIT);
+      const std::ptrdiff_t put = feed.write_some(records.rest(), feed_writes);
       moved = moved || put > 0;
       if (put > 0) records.take(static_cast<std::size_t>(put));
       // The feed has closed. What it has said before is still to be passed on.
-      if (put <= 0 && !is_only_later(put)) records.clear();
+      if (put < 0) records.clear();
     }
     if (answers.empty()) {
-      const ssize_t got =
-          ::recv(feed.get(), answers.room().data(), answers.room().size(), MSG_DONTWAIT);
-      if (got <= 0 && !is_only_later(got)) return close_after_last(producer);
+      const std::ptrdiff_t got = feed.read_some(answers.room(), feed_reads);
+      if (got < 0) return close_after_last(producer);
       if (got > 0) {
         answers.fill(static_cast<std::size_t>(got));
         taken_at = TcpChannel::Clock::now();
@@ -87,8 +170,10 @@ void relay_feed(TcpChannel& producer, const protocol::Descriptor& feed) {
     pollfd wanted[] = {
         {producer.socket(),
          static_cast<short>((records.empty() ? reads : 0) | (answers.empty() ? 0 : writes)), 0},
-        {feed.get(),
-         static_cast<short>((answers.empty() ? POLLIN : 0) | (records.empty() ? 0 : POLLOUT)), 0}};
+        {feed.socket(),
+         static_cast<short>((answers.empty() ? feed_reads : 0) |
+                            (records.empty() ? 0 : feed_writes)),
+         0}};
     // Once the feed has closed, each wait for the producer would end at once.
     if (wanted[1].events == 0) wanted[1].fd = -1;
     poll(wanted, 2, answers.empty() ? -1 : 1000);

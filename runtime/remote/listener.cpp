@@ -19,7 +19,6 @@
 #include "nlohmann/json.hpp"
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/memory/out_of_memory.h"
-#include "runtime/protocol/feed_socket.h"
 #include "runtime/protocol/messages.h"
 #include "runtime/remote/accepting.h"
 #include "runtime/remote/feed_relay.h"
@@ -89,11 +88,11 @@ void block_signals() {
 }  // namespace
 
 RemoteListener::RemoteListener(const RemoteOptions& options, std::filesystem::path service,
-                               ServeNode serve_node, FindFeed find_feed)
+                               ServeNode serve_node, OpenFeed open_feed)
     : options_(options),
       service_(std::move(service)),
       serve_node_(std::move(serve_node)),
-      find_feed_(std::move(find_feed)),
+      open_feed_(std::move(open_feed)),
       unknown_most_(unknown_most()) {
   if (options_.token_file.empty() && options_.cluster_token_file.empty())
     throw ConfigError(
@@ -213,27 +212,17 @@ void RemoteListener::begin_serving(Peer& peer) {
 }
 
 void RemoteListener::serve_producer(Peer& peer, const std::string& feed) {
-  if (!options_.feeds)
-    return refuse(*peer.channel, "not_allowed",
-                  "this service takes no records over TCP; have its operator start it with "
-                  "--tcp-feeds (tcp: {feeds: true})");
   const Counted producer(producers_);
   if (producer.before >= kProducersMost)
     return refuse(*peer.channel, "not_yet",
                   fmt::format("this service has {} producers on other machines, and takes no more; "
                               "ask again when some have ended",
                               kProducersMost));
-  const std::string folder = find_feed_ ? find_feed_(feed) : "";
-  if (folder.empty())
-    return refuse(*peer.channel, "not_yet",
-                  fmt::format("this service has no feed '{}' now; have it served by that name "
-                              "(--dataset NAME=FOLDER)",
-                              feed));
-  std::string problem;
-  const protocol::Descriptor socket = protocol::connect_to_feed(folder, problem);
-  if (!socket) return refuse(*peer.channel, "not_yet", problem);
+  // The feed may be on another node, which takes its time to answer.
   begin_serving(peer);
-  if (peer.channel->write_text(kFeedOpen)) relay_feed(*peer.channel, socket);
+  const OpenedFeed opened = open_feed_ ? open_feed_(feed) : open_feed_in("", feed);
+  if (!opened.end) return refuse(*peer.channel, opened.why, opened.problem);
+  if (peer.channel->write_text(kFeedOpen)) relay_feed(*peer.channel, *opened.end);
 }
 
 // Nothing that a peer sends is passed on before it has shown a token.
@@ -255,7 +244,7 @@ void RemoteListener::receive(Peer& peer) {
   if ((tls_ && !channel.handshake(tls_, true, "", deadline)) ||
       !read_token(channel, deadline, shown))
     return;
-  const bool is_node = shown.as == kAgent || shown.as == kPeer;
+  const bool is_node = shown.as == kAgent || shown.as == kPeer || shown.as == kForwarded;
   const std::string& file = is_node ? options_.cluster_token_file : options_.token_file;
   const bool known = !file.empty() && knows_token(channel, file, shown.token, problem);
   if (!problem.empty()) return leave("not_yet", "the service cannot read its tokens: " + problem);
@@ -266,11 +255,21 @@ void RemoteListener::receive(Peer& peer) {
                   "(--cluster-token FILE)"
                 : "this service does not know the token; ask its operator for one, and name the "
                   "file that holds it by BATCHFLOW_TOKEN_FILE");
+  // The agent has looked at its producer's token, and its operator has let producers come.
+  if (shown.as == kForwarded) return serve_producer(peer, shown.feed);
   if (is_node) {
     begin_serving(peer);
     return serve_node_(channel, shown.as, address_of_peer(channel.socket()));
   }
-  if (shown.as == kProducer) return serve_producer(peer, shown.feed);
+  if (shown.as == kProducer) {
+    if (options_.feeds) return serve_producer(peer, shown.feed);
+    return leave("not_allowed",
+                 "this service takes no records over TCP; have its operator start it with "
+                 "--tcp-feeds (tcp: {feeds: true})");
+  }
+  if (service_.empty())
+    return leave("not_allowed",
+                 "this node takes no jobs of other machines; have them join at its coordinator");
   protocol::Channel local = protocol::Channel::connect(service_, problem);
   if (!local.is_open()) return leave("not_yet", problem);
   const Counted rank(ranks_);

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/remote/feed_relay.h"
 #include "runtime/remote/relay.h"
 #include "runtime/remote/remote_options.h"
 
@@ -24,11 +25,12 @@ class RemoteListener {
   // kPeer; `from` is the address of the other side.
   using ServeNode =
       std::function<void(TcpChannel& channel, std::string_view as, const std::string& from)>;
-  // The folder of the feed of that name; empty: there is none. Any thread may call it.
-  using FindFeed = std::function<std::string(const std::string& name)>;
-  // `service` is the socket of the service to which jobs are passed on. Throws ConfigError.
+  // Reaches the feed of that name for a producer. Any thread may call it.
+  using OpenFeed = std::function<OpenedFeed(const std::string& name)>;
+  // `service` is the socket of the service to which jobs are passed on; empty: none are. Throws
+  // ConfigError.
   RemoteListener(const RemoteOptions& options, std::filesystem::path service,
-                 ServeNode serve_node = {}, FindFeed find_feed = {});
+                 ServeNode serve_node = {}, OpenFeed open_feed = {});
   ~RemoteListener();
   std::uint16_t port() const { return port_; }
 
@@ -57,7 +59,7 @@ class RemoteListener {
   const RemoteOptions options_;
   const std::filesystem::path service_;
   const ServeNode serve_node_;
-  const FindFeed find_feed_;
+  const OpenFeed open_feed_;
   const std::size_t unknown_most_;
   TlsContext tls_;
   protocol::Descriptor socket_;

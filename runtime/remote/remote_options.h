@@ -27,8 +27,10 @@ struct RemoteOptions {
 // or others than its owner can read the file. Empty: nothing.
 std::string read_tokens(const std::string& file, std::vector<std::string>& tokens);
 // What a connection is for, beside a rank of a job: an agent's with its coordinator, a node's that
-// asks another for its blocks and samples, or a producer's to a feed.
-inline constexpr std::string_view kAgent = "agent", kPeer = "peer", kProducer = "producer";
+// asks another for its blocks and samples, a producer's to a feed, or an agent's for a producer
+// that has come to it.
+inline constexpr std::string_view kAgent = "agent", kPeer = "peer", kProducer = "producer",
+                                  kForwarded = "forwarded";
 // `as` is empty for a rank of a job; `feed` is the name of a producer's.
 std::string token_message(std::string_view token, std::string_view as = {},
                           std::string_view feed = {});

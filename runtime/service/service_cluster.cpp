@@ -113,7 +113,9 @@ void ServiceCluster::listen() {
           peer_server_->serve(channel);
         }
       },
-      [this](const std::string& name) { return parts_.jobs.feeds().folder_of(name); });
+      [this](const std::string& name) {
+        return remote::open_feed_in(parts_.jobs.feeds().folder_of(name), name);
+      });
   if (!cluster_) return;
   if (parts_.http)
     cluster_->set_page(page_address(parts_.config.http_address, parts_.http->port()));

@@ -9,7 +9,7 @@ import time
 import unittest
 
 import batchflow
-from support import CTL, rest_of, wait_until
+from support import CTL, free_port, rest_of, wait_until
 from test_cluster import Cluster
 
 WIDTH = 16
@@ -101,6 +101,58 @@ class Elsewhere(LiveCluster):
         self.assertEqual([rehearsed for _, _, rehearsed in lines], [0, 0, 8, 8])
         self.send(range(16, 24), end=True)
         self.check(lines + self.batches(job), 24)
+
+
+class ByAgents(LiveCluster):
+    """Producers send to the agent of their machine, which passes their records on."""
+
+    def setUp(self):
+        super().setUp()
+        tokens = self.folder / "producers"
+        tokens.write_text("p" * 64 + "\n")
+        tokens.chmod(0o600)
+        os.environ["BATCHFLOW_TOKEN_FILE"] = str(tokens)
+        self.agent_port = free_port()
+        self.node = self.agent("a", "--tcp", f"127.0.0.1:{self.agent_port}", "--tcp-token",
+                               str(tokens), "--tcp-feeds")
+        self.address = f"tcp://127.0.0.1:{self.agent_port}/clicks"
+
+    def producer(self, name="one", address=None, **options):
+        return batchflow.Feed(address or self.address, name, f"i64[{WIDTH}]", **options)
+
+    def test_records_that_are_acknowledged_outlive_the_coordinator_and_the_agent(self):
+        job = self.rank(self.coordinator)
+        with self.producer() as feed:
+            for n in range(240):
+                if n == 80:
+                    self.coordinator.end()
+                    self.coordinator.start()
+                if n == 160:
+                    self.node.end()
+                    self.node.start()
+                feed.put(record(n), label=n % 10)
+                if n % 40 == 39:
+                    feed.flush()
+            feed.end()
+        self.check(self.batches(job), 240)
+
+    def test_what_may_not_be_sent_is_refused_with_a_reason(self):
+        with self.assertRaisesRegex(batchflow.ServiceError, "no feed 'others'"):
+            self.producer(address=self.address.replace("clicks", "others"), timeout=0.5)
+        with self.assertRaisesRegex(batchflow.ServiceError, r"'u8\[4\]'"):
+            batchflow.Feed(self.address, "two", "u8[4]")
+        (self.folder / "producers").write_text("q" * 64 + "\n")
+        own = self.folder / "mine"
+        own.write_text("p" * 64 + "\n")
+        own.chmod(0o600)
+        os.environ["BATCHFLOW_TOKEN_FILE"] = str(own)
+        with self.assertRaisesRegex(batchflow.ServiceError, "does not know the token"):
+            self.producer(timeout=5)
+
+    def test_an_agent_takes_no_jobs_of_other_machines(self):
+        with self.assertRaisesRegex(batchflow.ServiceError, "join at its coordinator"):
+            next(iter(batchflow.DataLoader("rows", 16,
+                                           service=f"tcp://127.0.0.1:{self.agent_port}")))
 
 
 class Ending(LiveCluster):

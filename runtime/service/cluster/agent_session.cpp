@@ -282,7 +282,7 @@ void AgentSession::begin(Joined joined) {
   if (joined.takes_drive) options.spill = config_.spill;
   make_backend(options, posting);
   ranks_->set_backend(*backend_);
-  entrance_->open(*backend_, posting);
+  entrance_->open(*backend_, posting, coordinator_);
   log_.say(fmt::format("joined {} as node {} '{}', with {} workers and {} MiB", coordinator_,
                        joined.node.value, config_.cluster.name, config_.workers,
                        engine_bytes(config_) >> 20));

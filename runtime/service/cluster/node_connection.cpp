@@ -17,7 +17,8 @@ constexpr std::size_t kMessageMost = 65536;
 }  // namespace
 
 std::unique_ptr<TcpChannel> connect_to_node(const std::string& address, const NodeAccess& access,
-                                            std::string_view as, std::string& problem) {
+                                            std::string_view as, std::string& problem,
+                                            std::string_view feed) {
   std::vector<std::string> tokens;
   if (problem = remote::read_tokens(access.token_file, tokens); !problem.empty()) return nullptr;
   remote::RemoteAddress to;
@@ -31,7 +32,7 @@ std::unique_ptr<TcpChannel> connect_to_node(const std::string& address, const No
                            : "let this machine reach its port, which --tcp sets there";
   auto channel = TcpChannel::connect(
       to, to.tls ? &tls : nullptr, TcpChannel::Clock::now() + kConnectWithin, problem, what_to_do);
-  if (channel && !channel->write_text(remote::token_message(tokens.front(), as))) {
+  if (channel && !channel->write_text(remote::token_message(tokens.front(), as, feed))) {
     problem = channel->problem();
     channel = nullptr;
   }

@@ -21,11 +21,12 @@ struct NodeAccess {
   std::string authorities;  // of certificates; empty: those of the system
 };
 
-// Connects to tcp://HOST:PORT or tls://HOST:PORT and shows the token. `as`: remote::kAgent or
-// remote::kPeer. Null, with the reason in `problem`.
+// Connects to tcp://HOST:PORT or tls://HOST:PORT and shows the token. `as`: remote::kAgent,
+// remote::kPeer, or remote::kForwarded with the name of a feed. Null, with the reason in `problem`.
 std::unique_ptr<remote::TcpChannel> connect_to_node(const std::string& address,
                                                     const NodeAccess& access, std::string_view as,
-                                                    std::string& problem);
+                                                    std::string& problem,
+                                                    std::string_view feed = {});
 
 // The next message that is not empty. Nothing, with the reason in `problem`: none came in time, or
 // what came is none.

@@ -1,11 +1,12 @@
-// Where the backends of other nodes reach an agent's backend. Peers that come before the agent has
-// joined wait.
+// Where the backends of other nodes reach an agent's backend, and producers of records the feeds of
+// its coordinator. Peers that come before the agent has joined wait.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "runtime/remote/listener.h"
@@ -22,8 +23,8 @@ class PeerEntrance {
   // Listens, and answers at which address: unless another is set, the one by which this node
   // reaches its coordinator. Any thread may call it. Throws ConfigError.
   std::string listen(const remote::TcpChannel& to_coordinator);
-  // From now on peers get what the backend has.
-  void open(Backend& backend, Post post);
+  // From now on peers get what the backend has, and producers reach the coordinator.
+  void open(Backend& backend, Post post, std::string coordinator);
   // Lets those go that wait. No peer is served any more that comes from now on.
   void close();
   // Waits so long, or until it is closed. Answers whether it is.
@@ -31,12 +32,15 @@ class PeerEntrance {
 
  private:
   void serve(remote::TcpChannel& channel);
+  remote::OpenedFeed open_feed(const std::string& name);
 
   const NodeConfig& config_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::unique_ptr<PeerServer> server_;  // by mutex_
-  bool is_closed_ = false;              // by mutex_
+  std::unique_ptr<PeerServer> server_;     // by mutex_
+  std::string coordinator_;                // by mutex_: its address, once the agent has joined
+  std::set<remote::TcpChannel*> opening_;  // by mutex_: to the coordinator, which has not answered
+  bool is_closed_ = false;                 // by mutex_
   std::unique_ptr<remote::RemoteListener> listener_;
 };
 

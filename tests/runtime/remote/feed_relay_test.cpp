@@ -65,8 +65,9 @@ struct Served {
   }
   void listen() {
     listener = std::make_unique<remote::RemoteListener>(
-        options, "", remote::RemoteListener::ServeNode(),
-        [this](const std::string& name) { return name == "clicks" ? folder.path() : ""; });
+        options, "", remote::RemoteListener::ServeNode(), [this](const std::string& name) {
+          return remote::open_feed_in(name == "clicks" ? folder.path() : "", name);
+        });
     options.port = listener->port();
   }
   void end() {
@@ -232,6 +233,57 @@ TEST_CASE("a service that comes back is sent what it has not acknowledged, and n
   }
   REQUIRE(feed->flush(0) == BF_OK);
   served.check_has(1000);
+}
+
+TEST_CASE("a node passes its producers on to another, which need not take others") {
+  Served served;
+  const std::string token(64, 'c');
+  served.options.cluster_token_file = served.token("cluster", token);
+  served.options.feeds = false;
+  served.begin();
+  std::string shown = token;
+  remote::RemoteOptions options;
+  options.port = 0;
+  options.token_file = served.options.token_file;
+  options.feeds = true;
+  const remote::RemoteListener node(
+      options, "", remote::RemoteListener::ServeNode(), [&](const std::string& name) {
+        remote::OpenedFeed opened;
+        remote::RemoteAddress to;
+        opened.why = "not_yet";
+        remote::parse_remote(fmt::format("tcp://127.0.0.1:{}", served.options.port), to,
+                             opened.problem);
+        const auto soon = remote::TcpChannel::Clock::now() + 20s;
+        auto channel = remote::TcpChannel::connect(to, nullptr, soon, opened.problem);
+        if (channel &&
+            channel->write_text(remote::token_message(shown, remote::kForwarded, name)) &&
+            remote::is_feed_open(*channel, soon, opened.why, opened.problem))
+          opened.end = remote::feed_end(std::move(channel));
+        return opened;
+      });
+  const auto address = [&](const char* name) {
+    return fmt::format("tcp://127.0.0.1:{}/{}", node.port(), name);
+  };
+  std::unique_ptr<FeedProducer> feed;
+  SUBCASE("what is acknowledged is in the log once, whichever of them comes back") {
+    REQUIRE_MESSAGE(open(address("clicks"), feed) == BF_OK, client::last_error());
+    for (std::uint64_t n = 0; n < 1000; ++n) {
+      if (n % 250 == 100) {
+        served.end();
+        served.begin();
+      }
+      REQUIRE(put(*feed, n) == BF_OK);
+    }
+    REQUIRE(feed->flush(0) == BF_OK);
+    served.check_has(1000);
+  }
+  SUBCASE("what the other says is passed on") {
+    CHECK(open(address("others"), feed, 0.2) == BF_NO_SERVICE);
+    CHECK(std::string(client::last_error()).find("no feed 'others'") != std::string::npos);
+    shown = std::string(64, 'd');
+    CHECK(open(address("clicks"), feed) == BF_REFUSED);
+    CHECK(std::string(client::last_error()).find("the node's token") != std::string::npos);
+  }
 }
 
 TEST_CASE("producers that may not send are told why") {
