@@ -268,9 +268,7 @@ void AgentSession::begin(Joined joined) {
                                      inbox_.add(engine::CapacityChanged{own, engine_bytes(config)});
                                    },
                                    [this](PipelineId one) { return backend_->is_at(one); },
-                                   [this, takes = joined.takes_kept](DatasetId one) {
-                                     if (takes) report_kept(one);
-                                   }});
+                                   [this](DatasetId one) { report_kept(one); }});
   ranks_ = std::make_unique<AgentRanks>(datasets_->all(), *link_);
   Backend::Options options;
   options.node = joined.node;
@@ -279,7 +277,7 @@ void AgentSession::begin(Joined joined) {
   options.storage = config_.storage;
   options.say = [this](const LogLine& line) { log_.say(line); };
   options.peers = peers_.get();
-  if (joined.takes_drive) options.spill = config_.spill;
+  options.spill = config_.spill;
   make_backend(options, posting);
   ranks_->set_backend(*backend_);
   entrance_->open(*backend_, posting, coordinator_);
@@ -326,14 +324,6 @@ void AgentSession::make_backend(Backend::Options options, const Post& posting) {
 
 // The drive is a place of the coordinator's engine, as this node's memory is.
 void AgentSession::offer_drive(const Joined& joined) {
-  if (config_.spill.path.empty()) return;
-  if (!joined.takes_drive) {
-    log_.say({fmt::format("spill: the coordinator at {} is older, and knows no drives of agents; "
-                          "upgrade it",
-                          coordinator_),
-              LogLevel::warning});
-    return;
-  }
   const Spill* const spill = backend_->spill();
   if (!spill) return;
   log_.say("spill: " + spill->description());

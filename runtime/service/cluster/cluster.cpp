@@ -157,7 +157,7 @@ Cluster::Admission Cluster::admit(AgentGreeting greeting, const std::string& fro
   agent->greeting = std::move(greeting);
   agent->link = link;
   link->write(encode_welcome(node, host_.term, page_));
-  if (agent->greeting.takes_limits) link->write(encode(host_.users.quotas()));
+  link->write(encode(host_.users.quotas()));
   if (!own_address_.empty()) link->write(encode_peer(NodeId(0), own_address_));
   for (const auto& [id, other] : agents_) {
     link->write(encode_peer(other->node, other->address));
@@ -178,9 +178,7 @@ Cluster::Admission Cluster::admit(AgentGreeting greeting, const std::string& fro
 }
 
 void Cluster::limits_changed() {
-  for (const auto& [id, agent] : agents_) {
-    if (agent->greeting.takes_limits) agent->link->write(encode(host_.users.quotas()));
-  }
+  for (const auto& [id, agent] : agents_) agent->link->write(encode(host_.users.quotas()));
 }
 
 void Cluster::ask_for(Agent& agent, const ServedDataset& dataset) {

@@ -29,8 +29,6 @@ void take_welcome(const std::string& text, const TermName& known, Joined& joined
     if (message.type() == "welcome") {
       joined.term = message.term();
       joined.version = message.version();
-      joined.takes_drive = message.says("takes_drive");
-      joined.takes_kept = message.says("takes_kept");
       joined.page = message.page();
       if (joined.term.is_before(known)) {
         joined.problem = fmt::format("it serves term {}, and term {} has begun", joined.term.number,

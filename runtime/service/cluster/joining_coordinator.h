@@ -19,8 +19,6 @@ struct Joined {
   TermName term;                 // that it serves
   std::string version;           // of its program
   std::string page;              // that people see; empty: none
-  bool takes_drive = false;      // its engine may have this node keep samples on a drive
-  bool takes_kept = false;       // its engine takes over what this node keeps
   std::string problem;
   bool is_refused = false;  // another attempt would be, too
 };

@@ -138,8 +138,7 @@ std::string encode(const AgentGreeting& message) {
                {"memory", message.memory},
                {"address", message.address},
                {"cluster", message.term.cluster},
-               {"term", message.term.number},
-               {"takes_limits", message.takes_limits}});
+               {"term", message.term.number}});
 }
 
 std::string encode(const DatasetMessage& message) {
@@ -207,8 +206,6 @@ std::string encode_welcome(NodeId node, const TermName& term, const std::string&
                {"cluster", term.cluster},
                {"term", term.number},
                {"version", BATCHFLOW_VERSION},
-               {"takes_drive", true},
-               {"takes_kept", true},
                {"page", page}});
 }
 
@@ -276,7 +273,6 @@ AgentGreeting NodeMessage::greeting() const {
   message.memory = number_of(all, "memory", Bytes{1} << 60);
   message.address = text_of(all, "address");
   message.term = term();
-  message.takes_limits = says("takes_limits");
   return message;
 }
 
@@ -374,11 +370,6 @@ std::string NodeMessage::version() const {
 
 std::string NodeMessage::page() const {
   return fields_->all.contains("page") ? text("page") : "";
-}
-
-bool NodeMessage::says(const char* key) const {
-  const auto found = fields_->all.find(key);
-  return found != fields_->all.end() && *found == true;
 }
 
 std::string NodeMessage::text(const char* key) const {

@@ -5,11 +5,12 @@
 // and says what the rank's ring has brought, or is to bring. All of one direction come in order.
 //
 //   agent        agent {AgentGreeting}                   once a token was shown
-//   coordinator  welcome {node, cluster, term, version, takes_drive, takes_kept, page} | refused
-//   {why, message} coordinator  limits {of_all, of_some}               of users, now and when they
-//   change coordinator  peer {node, address} | peer_gone {node} coordinator  dataset
-//   {DatasetMessage}                the agent opens the same, under this id agent        opened
-//   {dataset, problem}               empty: it is the same coordinator  pipeline {PipelineMessage}
+//   coordinator  welcome {node, cluster, term, version, page} | refused {why, message}
+//   coordinator  limits {of_all, of_some}               of users, now and when they change
+//   coordinator  peer {node, address}                   empty: it is gone
+//   coordinator  dataset {DatasetMessage}               the agent opens the same, under this id
+//   agent        opened {dataset, problem}              empty: it is the same
+//   coordinator  pipeline {PipelineMessage}
 //   agent        set_up {pipeline, problem}              if it has steps of users, or cannot be
 //                                                        compiled; empty: it is set up
 //   coordinator  pipeline_gone {pipeline}                no job uses it any more
@@ -47,13 +48,12 @@ struct AgentGreeting {
   std::uint32_t protocol = kNodeProtocol;
   std::string version;
   std::string name;
-  std::string state;         // names the agent's state folder, which one process at a time has
-  std::uint32_t cores = 0;   // that may prepare
-  Bytes memory = 0;          // that the engine may divide
-  std::string address;       // where its peers reach it: tcp://HOST:PORT; an empty host is the one
-                             // that the coordinator sees
-  TermName term;             // the newest that it knows
-  bool takes_limits = true;  // older agents know no limits of users
+  std::string state;        // names the agent's state folder, which one process at a time has
+  std::uint32_t cores = 0;  // that may prepare
+  Bytes memory = 0;         // that the engine may divide
+  std::string address;      // where its peers reach it: tcp://HOST:PORT; an empty host is the one
+                            // that the coordinator sees
+  TermName term;            // the newest that it knows
 };
 
 struct DatasetMessage {
@@ -125,9 +125,8 @@ class NodeMessage {
   Quotas quotas() const;  // what of them is about a node's own sockets
   NodeId node() const;
   TermName term() const;
-  std::string version() const;       // empty: it does not say
-  std::string page() const;          // likewise
-  bool says(const char* key) const;  // that this is so; older nodes do not say it
+  std::string version() const;  // empty: it does not say
+  std::string page() const;     // likewise
   std::string text(const char* key) const;
   std::uint64_t number(const char* key) const;
 
