@@ -4,7 +4,7 @@
 
 #include <memory>
 #include <optional>
-#include <system_error>
+#include <stdexcept>
 #include <utility>
 
 #include "fmt/format.h"
@@ -49,8 +49,8 @@ void AgentDatasets::open(const DatasetMessage& wanted) {
   };
   try {
     openers_.start(number, std::nullopt, work);
-  } catch (const std::system_error& error) {
-    answer_opened(wanted.id, fmt::format("no thread to open it: {}", error.code().message()));
+  } catch (const std::runtime_error& error) {
+    answer_opened(wanted.id, error.what());
   }
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
-#include <system_error>
+#include <stdexcept>
 #include <utility>
 
 #include "fmt/format.h"
@@ -86,10 +86,9 @@ void DatasetOpenings::begin_opening(std::uint64_t number, const NodeDataset& dat
   try {
     openers_.start(number, dataset.is_brought() ? std::optional(requester.user) : std::nullopt,
                    work);
-  } catch (const std::system_error& error) {
+  } catch (const std::runtime_error& error) {
     // Not before the job that asks for it waits.
-    const Opened none{dataset, none_of(dataset, "no thread to open it: " + error.code().message()),
-                      0};
+    const Opened none{dataset, none_of(dataset, error.what()), 0};
     host_.post([then, none] { then(none); });
   }
 }

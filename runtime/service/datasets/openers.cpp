@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <stdexcept>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -32,8 +34,6 @@ Openers::~Openers() {
 }
 
 void Openers::start(std::uint64_t number, std::optional<uid_t> user, Work work) {
-  if (BF_FAILPOINT("service.dataset.thread"))
-    throw std::system_error(EAGAIN, std::generic_category());
   auto stops = std::make_shared<std::atomic<bool>>(false);
   const auto over = [this, number] {
     const auto opener = openers_.extract(number);
@@ -44,6 +44,8 @@ void Openers::start(std::uint64_t number, std::optional<uid_t> user, Work work) 
     ++shared_->left;
   }
   try {
+    if (BF_FAILPOINT("service.dataset.thread"))
+      throw std::system_error(EAGAIN, std::generic_category());
     openers_[number] = {std::thread([shared = shared_, stops, over, work = std::move(work)] {
                           pthread_setname_np(pthread_self(), "bf-open");
                           auto then = work([stops] { return stops->load(); });
@@ -58,11 +60,11 @@ void Openers::start(std::uint64_t number, std::optional<uid_t> user, Work work) 
                           shared->changed.notify_all();
                         }),
                         user, stops};
-  } catch (const std::system_error&) {
+  } catch (const std::system_error& error) {
     openers_.erase(number);
     const std::lock_guard lock(shared_->mutex);
     --shared_->left;
-    throw;
+    throw std::runtime_error("no thread to open it: " + error.code().message() + "; ask again");
   }
 }
 

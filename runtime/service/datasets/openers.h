@@ -30,7 +30,7 @@ class Openers {
   ~Openers();
 
   // Runs `work` on a thread; `work` must hold all that it uses. The function that it answers is
-  // posted, and then the thread counts no more. Throws std::system_error if there is no thread.
+  // posted, and then the thread counts no more. Throws std::runtime_error if there is no thread.
   // `user`: of the job that it is for.
   using Work = std::function<std::function<void()>(const sources::StopAsked& stop)>;
   void start(std::uint64_t number, std::optional<uid_t> user, Work work);

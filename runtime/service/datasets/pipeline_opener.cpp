@@ -50,9 +50,8 @@ void PipelineOpener::open(const std::string& name, const ServedDataset& dataset,
     at->second.thread = std::thread(work);
   } catch (const std::system_error& error) {
     // Not before the caller that asks for it waits.
-    post_([this, key, problem = "no thread to set it up: " + error.code().message()] {
-      opened(key, nullptr, problem);
-    });
+    const std::string problem = "no thread to set it up: " + error.code().message() + "; ask again";
+    post_([this, key, problem] { opened(key, nullptr, problem); });
   }
 }
 

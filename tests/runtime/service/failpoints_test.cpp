@@ -43,7 +43,7 @@ constexpr Answer kAnswers[] = {
     {"protocol.memory_file", "Too many open files"},
     {"remote.token.read", "token: Too many open files"},
     // A dataset or a pipeline that cannot be opened: tried again for the next job.
-    {"service.dataset.thread", "no thread to open it: "},
+    {"service.dataset.thread", "no thread to open it: Resource temporarily unavailable; ask again"},
     {"service.pipeline.thread", "no thread to set it up: "},
     {"service.dataset.new", "the machine has no memory to open it; ask again"},
     {"service.pipeline.new", "the machine has no memory to set it up; ask again"},

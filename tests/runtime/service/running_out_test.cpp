@@ -81,7 +81,8 @@ std::string read_pictures(const Served& served, std::vector<std::uint64_t>& keys
 
 bool is_of_memory(const std::string& wrong) {
   return wrong.find("no memory") != std::string::npos ||
-         wrong.find("Cannot allocate memory") != std::string::npos;
+         wrong.find("Cannot allocate memory") != std::string::npos ||
+         wrong.find("no thread to open it") != std::string::npos;  // for want of memory
 }
 
 // A job that is told that there is no memory asks again.
