@@ -186,7 +186,6 @@ void HttpConnection::wait_in_calls() const {
 }
 
 bool HttpConnection::begin_tls(const HttpLimits& limits, std::string& problem) {
-  const PipeSignalBlocked blocked;
   ssl_ctx_st* const context = tls_.get(problem);
   ssl_ = context ? SSL_new(context) : nullptr;
   if (!ssl_) return false;
@@ -218,8 +217,6 @@ bool HttpConnection::begin_tls(const HttpLimits& limits, std::string& problem) {
 
 bool HttpConnection::send_all(std::string_view bytes, const HttpLimits& limits,
                               std::string& problem) {
-  std::optional<PipeSignalBlocked> blocked;
-  if (ssl_) blocked.emplace();
   while (!bytes.empty()) {
     Wait next = Wait::writable;
     std::ptrdiff_t sent = 0;
@@ -250,14 +247,13 @@ bool HttpConnection::send_all(std::string_view bytes, const HttpLimits& limits,
 }
 
 std::ptrdiff_t HttpConnection::receive(std::byte* to, std::size_t bytes, const HttpLimits& limits,
-                                       std::string& problem, bool all) {
+                                       std::string& problem) {
   for (auto now = Clock::now(), idle_until = now + limits.idle;; now = Clock::now()) {
     // A slow drip ends here, since something may always be there.
     if (now >= limits.until) return problem = fmt::format("{} in all", kLate), -1;
     if (limits.stop && *limits.stop) return problem = "stopped", -1;
     if (ssl_) {
       Wait next = Wait::readable;
-      const PipeSignalBlocked blocked;
       ERR_clear_error();
       const int most = static_cast<int>(std::min<std::size_t>(bytes, 1 << 30));
       const int got = SSL_read(ssl_, to, most);
@@ -269,7 +265,7 @@ std::ptrdiff_t HttpConnection::receive(std::byte* to, std::size_t bytes, const H
         return problem = "the connection was cut", -1;
       if (!wait(next, limits, problem)) return -1;
     } else {
-      const ssize_t got = recv(socket_.get(), to, bytes, all ? MSG_WAITALL : 0);
+      const ssize_t got = recv(socket_.get(), to, bytes, 0);
       if (got >= 0) return got;
       if (errno != EAGAIN && errno != EINTR) return problem = std::strerror(errno), -1;
       if (now >= idle_until) {
@@ -280,9 +276,11 @@ std::ptrdiff_t HttpConnection::receive(std::byte* to, std::size_t bytes, const H
   }
 }
 
-HttpAnswer HttpConnection::exchange(const HttpRequest& request, std::span<std::byte> to,
+HttpAnswer HttpConnection::exchange(const HttpRequest& request, const Parts& to,
                                     const HttpLimits& limits) {
   HttpAnswer answer;
+  std::optional<PipeSignalBlocked> blocked;
+  if (endpoint_.tls) blocked.emplace();
   if (!is_open()) {
     close();
     if (!connect(limits, answer.problem)) {
@@ -302,7 +300,7 @@ HttpAnswer HttpConnection::exchange(const HttpRequest& request, std::span<std::b
   return answer;
 }
 
-void HttpConnection::take(HttpAnswer& answer, const HttpRequest& request, std::span<std::byte> to,
+void HttpConnection::take(HttpAnswer& answer, const HttpRequest& request, Parts to,
                           const HttpLimits& limits) {
   buffer_.resize(kBuffer);
   http::response_parser<http::empty_body> head;
@@ -346,24 +344,26 @@ void HttpConnection::take(HttpAnswer& answer, const HttpRequest& request, std::s
     return;
   }
   const bool is_range = answer.status == 206 || answer.status == 200;
-  if (is_range && !to.empty() && answer.length == to.size() && !head.chunked()) {
-    if (held > to.size()) {
+  const Bytes wanted = to.left();
+  if (is_range && wanted > 0 && answer.length == wanted && !head.chunked()) {
+    if (held > wanted) {
       answer.problem = "its body is longer than its head says";
       return;
     }
-    std::memcpy(to.data(), buffer_.data(), held);
+    to.put(std::span(buffer_).first(held));
     answer.in_memory = held;
-    while (answer.in_memory < to.size()) {
-      const std::ptrdiff_t got = receive(to.data() + answer.in_memory, to.size() - answer.in_memory,
-                                         limits, answer.problem);
+    while (to.left() > 0) {
+      const std::span<std::byte> part = to.next();
+      const std::ptrdiff_t got = receive(part.data(), part.size(), limits, answer.problem);
       if (got <= 0) return;
+      to.skip(static_cast<Bytes>(got));
       answer.in_memory += static_cast<Bytes>(got);
     }
     answer.is_whole = true;
     return;
   }
   // A range of a length that is not said before, or another than was asked for; or no range.
-  const Bytes most = is_range && !to.empty() && head.chunked() ? to.size() : limits.body_most;
+  const Bytes most = is_range && wanted > 0 && head.chunked() ? wanted : limits.body_most;
   http::response_parser<http::string_body> body(std::move(head));
   body.body_limit(most);
   body.eager(true);
@@ -395,9 +395,9 @@ void HttpConnection::take(HttpAnswer& answer, const HttpRequest& request, std::s
   keeps_ = keeps_ && !ended && held == 0;
   answer.is_whole = true;
   answer.body = std::move(body.get().body());
-  if (is_range && answer.body.size() == to.size() && !to.empty()) {
-    std::memcpy(to.data(), answer.body.data(), to.size());
-    answer.in_memory = to.size();
+  if (is_range && answer.body.size() == wanted && wanted > 0) {
+    to.put(std::as_bytes(std::span(answer.body)));
+    answer.in_memory = wanted;
     answer.body.clear();
   }
 }

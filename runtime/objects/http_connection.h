@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/base/types.h"
+#include "runtime/objects/parts.h"
 #include "runtime/objects/url.h"
 #include "runtime/protocol/descriptor.h"
 
@@ -83,8 +84,7 @@ class HttpConnection {
 
   // Sends the request and takes the answer. The body of an answer with status 206, or 200, goes to
   // `to` if it has exactly that size; another goes to HttpAnswer::body, up to body_most.
-  HttpAnswer exchange(const HttpRequest& request, std::span<std::byte> to,
-                      const HttpLimits& limits);
+  HttpAnswer exchange(const HttpRequest& request, const Parts& to, const HttpLimits& limits);
   void close();
 
  private:
@@ -94,11 +94,10 @@ class HttpConnection {
   bool begin_tls(const HttpLimits& limits, std::string& problem);
   bool wait(Wait what, const HttpLimits& limits, std::string& problem) const;
   bool send_all(std::string_view bytes, const HttpLimits& limits, std::string& problem);
-  // 0: the other end has closed; -1: `problem` says why. `all`: it may wait for all of the bytes.
+  // 0: the other end has closed; -1: `problem` says why.
   std::ptrdiff_t receive(std::byte* to, std::size_t bytes, const HttpLimits& limits,
-                         std::string& problem, bool all = false);
-  void take(HttpAnswer& answer, const HttpRequest& request, std::span<std::byte> to,
-            const HttpLimits& limits);
+                         std::string& problem);
+  void take(HttpAnswer& answer, const HttpRequest& request, Parts to, const HttpLimits& limits);
 
   const Endpoint endpoint_;
   TlsContext& tls_;

@@ -246,7 +246,7 @@ HttpAnswer HttpStore::whole(const std::string& key, Query query, Bytes most) {
   asked.query = std::move(query);
   asked.body_most = most;
   HttpAnswer all;
-  const auto none = [](Asked&) { return std::span<std::byte>(); };
+  const auto none = [](Asked&) { return Parts(); };
   const auto judge = [&](HttpAnswer& answer) -> Verdict {
     if (!answer.is_whole) return {Verdict::again, EREMOTEIO, answer.problem};
     all = std::move(answer);
@@ -263,7 +263,7 @@ std::optional<ObjectInfo> HttpStore::look_up(const std::string& key) {
   asked.method = "HEAD";
   asked.key = key;
   std::optional<ObjectInfo> info;
-  const auto none = [](Asked&) { return std::span<std::byte>(); };
+  const auto none = [](Asked&) { return Parts(); };
   const auto judge = [&](HttpAnswer& answer) -> Verdict {
     if (!answer.length) return {Verdict::failed, EREMOTEIO, "it does not say how long it is"};
     info = ObjectInfo{*answer.length, mark_of(answer)};
@@ -284,14 +284,19 @@ ObjectInfo HttpStore::look(std::string_view path) {
 }
 
 RangeAnswer HttpStore::read(std::string_view path, std::uint64_t mark, std::uint64_t offset,
-                            std::span<std::byte> to, const std::atomic<bool>& stop) {
-  if (to.empty()) return {};
+                            std::span<const std::span<std::byte>> to,
+                            const std::atomic<bool>& stop) {
+  const Parts all(to);
+  const Bytes bytes = all.left();
+  if (bytes == 0) return {};
   Bytes got = 0;
   Asked asked;
   asked.key = key_of(path);
   const auto next = [&](Asked& one) {
-    one.range = fmt::format("bytes={}-{}", offset + got, offset + to.size() - 1);
-    return to.subspan(got);
+    one.range = fmt::format("bytes={}-{}", offset + got, offset + bytes - 1);
+    Parts rest = all;
+    rest.skip(got);
+    return rest;
   };
   const auto judge = [&](HttpAnswer& answer) -> Verdict {
     if (mark != 0 && mark_of(answer) != mark)
@@ -299,19 +304,18 @@ RangeAnswer HttpStore::read(std::string_view path, std::uint64_t mark, std::uint
     if (answer.status == 200) {
       // All of the object: it is what was asked for, or the server knows no ranges.
       const bool from_begin = offset == 0 && got == 0;
-      if (from_begin && answer.is_whole && answer.in_memory == to.size()) return {};
+      if (from_begin && answer.is_whole && answer.in_memory == bytes) return {};
       if (offset == 0 && got > 0) {
         got = 0;
         return {Verdict::again, EREMOTEIO, "it answers all of the object instead of the rest"};
       }
-      if (from_begin && answer.length == to.size())
-        return {Verdict::again, EREMOTEIO, answer.problem};
+      if (from_begin && answer.length == bytes) return {Verdict::again, EREMOTEIO, answer.problem};
       return {Verdict::failed, EOPNOTSUPP,
               "it answers all of the object where a range was asked for; have another server "
               "serve it"};
     }
     const auto range = parse_range(answer.range);
-    const std::uint64_t first = offset + got, last = offset + to.size() - 1;
+    const std::uint64_t first = offset + got, last = offset + bytes - 1;
     if (!range || range->first != first || range->last != last)
       return {Verdict::again, EREMOTEIO,
               fmt::format("it answers the range '{}' where {}-{} was asked for",
@@ -322,14 +326,14 @@ RangeAnswer HttpStore::read(std::string_view path, std::uint64_t mark, std::uint
               fmt::format("it answers {} bytes where {} were asked for", *answer.length,
                           last - first + 1)};
     got += answer.in_memory;
-    if (answer.is_whole && got == to.size()) return {};
+    if (answer.is_whole && got == bytes) return {};
     return {Verdict::again, EREMOTEIO,
-            answer.problem.empty() ? fmt::format("it answers {} bytes of {}", got, to.size())
+            answer.problem.empty() ? fmt::format("it answers {} bytes of {}", got, bytes)
                                    : answer.problem,
             got > before};
   };
   RangeAnswer answer = requests_.ask(asked, next, judge, stop);
-  answer.bytes = answer.error == 0 ? to.size() : 0;
+  answer.bytes = answer.error == 0 ? bytes : 0;
   return answer;
 }
 

@@ -22,7 +22,8 @@ class HttpStore final : public ObjectStore {
   void list(const Listed& listed) override;
   ObjectInfo look(std::string_view path) override;
   RangeAnswer read(std::string_view path, std::uint64_t mark, std::uint64_t offset,
-                   std::span<std::byte> to, const std::atomic<bool>& stop) override;
+                   std::span<const std::span<std::byte>> to,
+                   const std::atomic<bool>& stop) override;
 
  private:
   void resolve() const;

@@ -41,7 +41,9 @@ struct StoreSettings {
   std::chrono::milliseconds idle{10'000};     // without a byte, a request is given up
   std::chrono::milliseconds request{60'000};  // all of a request, and a second for each MiB
   std::chrono::milliseconds pause_first{100}, pause_most{5'000};  // between tries
-  unsigned reads = 64;  // ranges that are read at once. A request takes some tens of milliseconds
+  // Requests at once. One takes some tens of milliseconds, however small it is, so this bounds how
+  // many small samples come in a second: here some 5,000, which is what S3 allows a prefix.
+  unsigned reads = 128;
   friend bool operator==(const StoreSettings&, const StoreSettings&) = default;
 };
 
@@ -72,10 +74,11 @@ class ObjectStore {
   virtual void list(const Listed& listed) = 0;
   // Throws StoreError.
   virtual ObjectInfo look(std::string_view path) = 0;
-  // Reads all of `to` from `offset` on. `mark` 0: of any object. When `stop` becomes true it ends
-  // soon, with ECANCELED.
+  // Reads into all of `to`, one part behind the other, from `offset` on. `mark` 0: of any object.
+  // When `stop` becomes true it ends soon, with ECANCELED.
   virtual RangeAnswer read(std::string_view path, std::uint64_t mark, std::uint64_t offset,
-                           std::span<std::byte> to, const std::atomic<bool>& stop) = 0;
+                           std::span<const std::span<std::byte>> to,
+                           const std::atomic<bool>& stop) = 0;
 };
 
 bool is_url(std::string_view text);

@@ -3,12 +3,48 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace batchflow::objects {
+namespace {
+
+// From here on a request costs little beside its bytes.
+constexpr Bytes kJoinedMost = 1 << 20;
+// Between two ranges, as the head of a member of a tar: it is read and dropped.
+constexpr Bytes kGapMost = 16 << 10;
+
+bool can_join(const std::vector<RangePiece>& pieces, const RangePiece& next) {
+  const RangePiece& first = pieces.front();
+  const std::uint64_t end = pieces.back().offset + pieces.back().to.size();
+  return next.store == first.store && std::string_view(next.path) == first.path &&
+         next.mark == first.mark && next.offset >= end && next.offset - end <= kGapMost &&
+         next.offset - first.offset + next.to.size() <= kJoinedMost;
+}
+
+RangeAnswer read_joined(const std::vector<RangePiece>& pieces, const std::atomic<bool>& stop) {
+  const RangePiece& first = pieces.front();
+  std::array<std::byte, kGapMost> dropped;
+  try {
+    std::vector<std::span<std::byte>> to;
+    std::uint64_t at = first.offset;
+    for (const RangePiece& piece : pieces) {
+      if (piece.offset > at) to.push_back(std::span(dropped).first(piece.offset - at));
+      to.push_back(piece.to);
+      at = piece.offset + piece.to.size();
+    }
+    return first.store->read(first.path, first.mark, first.offset, to, stop);
+  } catch (const std::exception& error) {  // no memory
+    return {ENOMEM, error.what(), 0};
+  }
+}
+
+}  // namespace
 
 RangeReader::RangeReader(unsigned reads, Done done) : reads_(reads) {
   state_->done = std::move(done);
@@ -56,23 +92,21 @@ void RangeReader::work(const std::shared_ptr<State>& state) {
   for (;;) {
     state->changed.wait(lock, [&] { return state->ending || !state->queue.empty(); });
     if (state->queue.empty()) break;
-    const RangePiece piece = std::move(state->queue.front());
-    state->queue.pop_front();
+    std::vector<RangePiece> pieces;
+    do {
+      pieces.push_back(std::move(state->queue.front()));
+      state->queue.pop_front();
+    } while (!state->queue.empty() && can_join(pieces, state->queue.front()));
     --state->asleep;
     lock.unlock();
-    RangeResult result{piece.tag, ECANCELED, 0, "stopped"};
-    if (!state->ending) {
-      try {
-        RangeAnswer answer =
-            piece.store->read(piece.path, piece.mark, piece.offset, piece.to, state->ending);
-        result = {piece.tag, answer.error, answer.bytes, std::move(answer.problem)};
-      } catch (const std::exception& error) {  // no memory
-        result = {piece.tag, ENOMEM, 0, error.what()};
-      }
-    }
+    RangeAnswer answer{ECANCELED, "stopped", 0};
+    if (!state->ending) answer = read_joined(pieces, state->ending);
     {
       const std::lock_guard calling(state->calling);
-      if (state->done) state->done(std::move(result));
+      for (const RangePiece& piece : pieces)
+        if (state->done)
+          state->done(
+              {piece.tag, answer.error, answer.error == 0 ? piece.to.size() : 0, answer.problem});
     }
     lock.lock();
     ++state->asleep;

@@ -14,8 +14,12 @@ namespace batchflow::objects {
 namespace {
 
 std::string hex(std::string_view bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text;
-  for (const char c : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  for (const char c : bytes) {
+    const auto value = static_cast<unsigned char>(c);
+    text += {kDigits[value >> 4], kDigits[value & 15]};
+  }
   return text;
 }
 
@@ -41,7 +45,7 @@ void sign(HttpRequest& request, std::string_view host, const Keys& keys, std::st
   const std::tm time = fmt::gmtime(Calendar::to_time_t(at));
   const std::string stamp = fmt::format("{:%Y%m%dT%H%M%SZ}", time);
   const std::string day = stamp.substr(0, 8);
-  const std::string of_body = hex(sha256(""));
+  static const std::string of_body = hex(sha256(""));
   std::vector<std::pair<std::string, std::string>> signed_headers{
       {"host", std::string(host)}, {"x-amz-content-sha256", of_body}, {"x-amz-date", stamp}};
   if (!keys.token.empty()) signed_headers.emplace_back("x-amz-security-token", keys.token);

@@ -122,7 +122,7 @@ HttpRequest StoreRequests::request(const Asked& asked, const Endpoint& endpoint,
 }
 
 HttpAnswer StoreRequests::exchange(const Endpoint& endpoint, const HttpRequest& request,
-                                   std::span<std::byte> to, const HttpLimits& limits) {
+                                   const Parts& to, const HttpLimits& limits) {
   for (;;) {
     std::unique_ptr<HttpConnection> connection;
     {
@@ -208,19 +208,19 @@ StoreRequests::Verdict StoreRequests::judge_refusal(const HttpAnswer& answer, co
   return {Verdict::failed, EREMOTEIO, what};
 }
 
-RangeAnswer StoreRequests::ask(Asked asked, const std::function<std::span<std::byte>(Asked&)>& next,
+RangeAnswer StoreRequests::ask(Asked asked, const std::function<Parts(Asked&)>& next,
                                const Judge& judge, const std::atomic<bool>& stop) {
   Endpoint endpoint = endpoint_;
   unsigned tries = 0, redirects = 0;
   std::optional<HttpRequest> redirected;
   for (unsigned rounds = 1;; ++rounds) {
     if (stop) return {ECANCELED, "stopped", 0};
-    const std::span<std::byte> to = next(asked);
+    const Parts to = next(asked);
     const Keys keys = credentials_ ? credentials_->get() : Keys();
     HttpLimits limits;
     limits.idle = settings_.idle;
     limits.until = Clock::now() + settings_.request +
-                   milliseconds(1000 * (to.size() / kMebibyte + asked.body_most / kMebibyte));
+                   milliseconds(1000 * (to.left() / kMebibyte + asked.body_most / kMebibyte));
     limits.body_most = asked.body_most;
     limits.stop = &stop;
     HttpRequest sent = redirected ? *redirected : request(asked, endpoint, keys);

@@ -45,15 +45,15 @@ class StoreRequests {
   const Url& url() const { return url_; }
   bool is_bucket() const { return url_.scheme == "s3" || url_.scheme == "gs"; }
   // Sends requests until one is answered well, or cannot be. `next` gives the memory for the rest.
-  RangeAnswer ask(Asked asked, const std::function<std::span<std::byte>(Asked&)>& next,
-                  const Judge& judge, const std::atomic<bool>& stop);
+  RangeAnswer ask(Asked asked, const std::function<Parts(Asked&)>& next, const Judge& judge,
+                  const std::atomic<bool>& stop);
 
  private:
   void set_endpoint(std::string_view text);
   HttpRequest request(const Asked& asked, const Endpoint& endpoint, const Keys& keys) const;
   Verdict judge_refusal(const HttpAnswer& answer, const Keys& keys);
   bool pause(unsigned tries, const std::string& retry_after, const std::atomic<bool>& stop);
-  HttpAnswer exchange(const Endpoint& endpoint, const HttpRequest& request, std::span<std::byte> to,
+  HttpAnswer exchange(const Endpoint& endpoint, const HttpRequest& request, const Parts& to,
                       const HttpLimits& limits);
   std::optional<std::string> fetch(const Credentials::Fetch& fetch, std::string& problem);
 

@@ -65,7 +65,8 @@ bool ClipWorker::run(const CompiledPipeline& pipeline, const Input& input, Pictu
   } else {
     if (!decoder_.open(input.bytes)) return fail(decoder_.problem());
     const video::Group& group = decoder_.group();
-    frames = {{static_cast<int>(group.width), static_cast<int>(group.height)}, group.frames};
+    frames = {{static_cast<int>(group.shown_width()), static_cast<int>(group.shown_height())},
+              group.frames};
   }
   const std::vector<std::uint32_t> chosen =
       clip_frames(plan.clip, frames.count, order::step_seed(input.draw_key, plan.draw));

@@ -253,8 +253,8 @@ Bytes DatasetFile::read_at_least(std::uint64_t offset) {
 
 void DatasetFile::read_object(std::uint64_t offset, Bytes bytes) {
   static const std::atomic<bool> kNeverStopped{false};
-  const objects::RangeAnswer answer =
-      store_->read(path_, mark_, offset, std::span(buffer_).first(bytes), kNeverStopped);
+  const std::span<std::byte> to = std::span(buffer_).first(bytes);
+  const objects::RangeAnswer answer = store_->read(path_, mark_, offset, {&to, 1}, kNeverStopped);
   if (answer.error == ESTALE || answer.error == ENOENT)
     throw DatasetChanged(fmt::format("{}: {}", path_, answer.problem));
   if (answer.error != 0)

@@ -11,7 +11,6 @@
 namespace batchflow::sources {
 namespace {
 
-constexpr std::string_view kMagic = "BFVIDEO1";
 constexpr Bytes kNoteMost = 4096;
 
 // The class of a file, by its folder at the root.
@@ -39,10 +38,10 @@ void index_video_files(IndexBuilder& builder) {
       throw NeedsUnpacking{NeedsUnpacking::By::video, "video", std::move(builder.parts)};
   Bytes largest = 1;
   builder.read_files([&](DatasetFile& file, std::string_view path) {
-    if (as_text(file.view(0, kMagic.size())) != kMagic)
+    if (as_text(file.view(0, kVideoMagic.size())) != kVideoMagic)
       builder.refuse(path, "it is no file of groups of frames; write the format that it has");
     const std::int64_t label = label_of(builder.parts.head, path);
-    for (std::uint64_t at = kMagic.size(); at < file.size();) {
+    for (std::uint64_t at = kVideoMagic.size(); at < file.size();) {
       const auto head = file.view(at, sizeof(std::uint64_t));
       if (head.size() < sizeof(std::uint64_t)) break;
       const auto bytes = load<std::uint64_t>(head);

@@ -169,6 +169,7 @@ Digest as_it_is(const SourceOptions& options, const NeedsUnpacking& needs) {
   ContentHash hash;
   hash.add(needs.parts.head.listing);
   hash.add(needs.format);
+  if (needs.by == By::video) hash.add(kVideoMagic);
   hash.add(options.column);
   hash.add(options.label_column);
   return hash.digest();

@@ -31,8 +31,10 @@ std::shared_ptr<const DataRoot> unpacked(const SourceOptions& options,
                                          const std::shared_ptr<const DataRoot>& root,
                                          const NeedsUnpacking& needs);
 
-// How names of files of groups of frames end.
+// How names of files of groups of frames end, and how their bytes begin. What is written there
+// another way needs another number, so that old ones are made anew.
 inline constexpr std::string_view kVideoGroups = ".bfvideo";
+inline constexpr std::string_view kVideoMagic = "BFVIDEO2";
 
 // Whether `path` is a compressed MDS shard, and its name without that ending.
 bool is_zipped_shard(std::string_view path);

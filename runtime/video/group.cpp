@@ -6,7 +6,7 @@ namespace batchflow::video {
 namespace {
 
 constexpr std::string_view kMagic = "BFVG";
-constexpr std::size_t kNumbers = 6;
+constexpr std::size_t kNumbers = 7;
 constexpr std::size_t kHead = kMagic.size() + kNumbers * sizeof(std::uint32_t);
 constexpr std::size_t kPacketHead = sizeof(std::uint32_t) + sizeof(std::int64_t);
 
@@ -35,7 +35,7 @@ std::vector<std::byte> encode_group(const Group& group) {
   append(out, std::as_bytes(std::span(kMagic)));
   for (const std::uint32_t number :
        {static_cast<std::uint32_t>(group.codec), group.width, group.height, group.frames,
-        static_cast<std::uint32_t>(group.decoder_data.size()),
+        group.turn.number(), static_cast<std::uint32_t>(group.decoder_data.size()),
         static_cast<std::uint32_t>(group.packets.size())})
     put(out, number);
   for (const Packet& packet : group.packets) {
@@ -55,11 +55,13 @@ std::string_view read_group(std::span<const std::byte> bytes, Group& group) {
   group.width = take<std::uint32_t>(bytes);
   group.height = take<std::uint32_t>(bytes);
   group.frames = take<std::uint32_t>(bytes);
+  const auto turn = take<std::uint32_t>(bytes);
   const std::size_t data = take<std::uint32_t>(bytes);
   const std::size_t packets = take<std::uint32_t>(bytes);
   group.codec = static_cast<Codec>(codec);
+  group.turn = Turn::from_number(turn);
   if (codec == 0 || codec > kCodecs || group.width == 0 || group.width > kSideMost ||
-      group.height == 0 || group.height > kSideMost || group.frames == 0 ||
+      group.height == 0 || group.height > kSideMost || group.frames == 0 || turn >= Turn::kKinds ||
       group.frames > packets || packets > 2 * kFramesMost || data > kDecoderDataMost ||
       group.pixels() > kPixelsMost)
     return "its head is damaged";

@@ -1,8 +1,8 @@
 // A group of frames as it is stored: the packets of a video from a key frame on, which decode
 // without any others. It has all that a decoder needs, so that it is a sample by itself.
 //
-// Numbers are little-endian: `BFVG`, then of 32 bits each codec, width, height, frames, bytes of
-// the decoder's data, packets; for each packet its bytes (32) and its time (64, signed, in any
+// Numbers are little-endian: `BFVG`, then of 32 bits each codec, width, height, frames, turn, bytes
+// of the decoder's data, packets; for each packet its bytes (32) and its time (64, signed, in any
 // unit); the decoder's data; the packets. Groups come from files and are checked.
 #pragma once
 
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/base/types.h"
+#include "runtime/video/turn.h"
 
 namespace batchflow::video {
 
@@ -33,11 +34,14 @@ struct Packet {
 
 struct Group {
   Codec codec = Codec::h264;
-  std::uint32_t width = 0, height = 0;
-  std::uint32_t frames = 0;  // that are shown
+  std::uint32_t width = 0, height = 0;  // before the turn
+  std::uint32_t frames = 0;             // that are shown
+  Turn turn;
   std::span<const std::byte> decoder_data;
   std::vector<Packet> packets;  // as they are decoded
 
+  std::uint32_t shown_width() const { return turn.transposed ? height : width; }
+  std::uint32_t shown_height() const { return turn.transposed ? width : height; }
   std::uint64_t pixels() const { return std::uint64_t{width} * height * frames; }
   Bytes frame_bytes() const { return Bytes{width} * height * 3; }  // decoded: RGB
 };

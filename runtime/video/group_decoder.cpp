@@ -1,103 +1,17 @@
 #include "runtime/video/group_decoder.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <new>
-#include <optional>
-#include <type_traits>
 
 #include "runtime/memory/scratch.h"
-
-extern "C" {
-#include <libavcodec/avcodec.h>
-#include <libavutil/frame.h>
-#include <libavutil/log.h>
-#include <libavutil/mem.h>
-#include <libswscale/swscale.h>
-}
+#include "runtime/video/libraries.h"
+#include "runtime/video/rgb_frames.h"
 
 namespace batchflow::video {
 namespace {
-
-// FFmpeg's libraries. They bring some hundred others, so they are loaded with the first pipeline
-// that takes clips, and a service without one has nothing of them.
-struct Libraries {
-  decltype(&::avcodec_find_decoder) avcodec_find_decoder = nullptr;
-  decltype(&::avcodec_alloc_context3) avcodec_alloc_context3 = nullptr;
-  decltype(&::avcodec_free_context) avcodec_free_context = nullptr;
-  decltype(&::avcodec_open2) avcodec_open2 = nullptr;
-  decltype(&::avcodec_send_packet) avcodec_send_packet = nullptr;
-  decltype(&::avcodec_receive_frame) avcodec_receive_frame = nullptr;
-  decltype(&::avcodec_version) avcodec_version = nullptr;
-  decltype(&::av_packet_alloc) av_packet_alloc = nullptr;
-  decltype(&::av_packet_free) av_packet_free = nullptr;
-  decltype(&::av_new_packet) av_new_packet = nullptr;
-  decltype(&::av_packet_unref) av_packet_unref = nullptr;
-  decltype(&::av_frame_alloc) av_frame_alloc = nullptr;
-  decltype(&::av_frame_free) av_frame_free = nullptr;
-  decltype(&::av_frame_unref) av_frame_unref = nullptr;
-  decltype(&::av_mallocz) av_mallocz = nullptr;
-  decltype(&::av_log_set_level) av_log_set_level = nullptr;
-  decltype(&::sws_getCachedContext) sws_getCachedContext = nullptr;
-  decltype(&::sws_freeContext) sws_freeContext = nullptr;
-  decltype(&::sws_getCoefficients) sws_getCoefficients = nullptr;
-  decltype(&::sws_setColorspaceDetails) sws_setColorspaceDetails = nullptr;
-  decltype(&::sws_scale) sws_scale = nullptr;
-  decltype(&::swscale_version) swscale_version = nullptr;
-
-  // Null: they are not installed.
-  static const Libraries* get() {
-    static const std::optional<Libraries> loaded = load();
-    return loaded ? &*loaded : nullptr;
-  }
-
- private:
-  static void* open(std::string_view name, int version) {
-    return dlopen(fmt::format("lib{}.so.{}", name, version).c_str(), RTLD_NOW | RTLD_LOCAL);
-  }
-  static std::optional<Libraries> load() {
-    void* const util = open("avutil", LIBAVUTIL_VERSION_MAJOR);
-    void* const codec = open("avcodec", LIBAVCODEC_VERSION_MAJOR);
-    void* const scale = open("swscale", LIBSWSCALE_VERSION_MAJOR);
-    if (!util || !codec || !scale) return std::nullopt;
-    Libraries libraries;
-    bool all = true;
-    const auto take = [&all](void* library, const char* name, auto& function) {
-      function =
-          reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
-      all = all && function;
-    };
-    take(codec, "avcodec_find_decoder", libraries.avcodec_find_decoder);
-    take(codec, "avcodec_alloc_context3", libraries.avcodec_alloc_context3);
-    take(codec, "avcodec_free_context", libraries.avcodec_free_context);
-    take(codec, "avcodec_open2", libraries.avcodec_open2);
-    take(codec, "avcodec_send_packet", libraries.avcodec_send_packet);
-    take(codec, "avcodec_receive_frame", libraries.avcodec_receive_frame);
-    take(codec, "avcodec_version", libraries.avcodec_version);
-    take(codec, "av_packet_alloc", libraries.av_packet_alloc);
-    take(codec, "av_packet_free", libraries.av_packet_free);
-    take(codec, "av_new_packet", libraries.av_new_packet);
-    take(codec, "av_packet_unref", libraries.av_packet_unref);
-    take(util, "av_frame_alloc", libraries.av_frame_alloc);
-    take(util, "av_frame_free", libraries.av_frame_free);
-    take(util, "av_frame_unref", libraries.av_frame_unref);
-    take(util, "av_mallocz", libraries.av_mallocz);
-    take(util, "av_log_set_level", libraries.av_log_set_level);
-    take(scale, "sws_getCachedContext", libraries.sws_getCachedContext);
-    take(scale, "sws_freeContext", libraries.sws_freeContext);
-    take(scale, "sws_getCoefficients", libraries.sws_getCoefficients);
-    take(scale, "sws_setColorspaceDetails", libraries.sws_setColorspaceDetails);
-    take(scale, "sws_scale", libraries.sws_scale);
-    take(scale, "swscale_version", libraries.swscale_version);
-    if (!all) return std::nullopt;
-    libraries.av_log_set_level(AV_LOG_QUIET);  // problem() says what is wrong
-    return libraries;
-  }
-};
 
 // Frames that a decoder may hold at a time: those that others refer to, and those that wait for
 // their turn. Each may have four channels of 16 bits, and what is known of its motion.
@@ -125,22 +39,6 @@ AVCodecID id_of(Codec codec) {
   return AV_CODEC_ID_NONE;
 }
 
-// Formats of which FFmpeg says by their name that values use the whole range.
-AVPixelFormat without_range(AVPixelFormat format) {
-  switch (format) {
-    case AV_PIX_FMT_YUVJ420P:
-      return AV_PIX_FMT_YUV420P;
-    case AV_PIX_FMT_YUVJ422P:
-      return AV_PIX_FMT_YUV422P;
-    case AV_PIX_FMT_YUVJ444P:
-      return AV_PIX_FMT_YUV444P;
-    case AV_PIX_FMT_YUVJ440P:
-      return AV_PIX_FMT_YUV440P;
-    default:
-      return format;
-  }
-}
-
 }  // namespace
 
 bool has_video() {
@@ -160,15 +58,14 @@ struct GroupDecoder::Library {
   AVCodecContext* context = nullptr;
   AVPacket* packet = nullptr;
   AVFrame* frame = nullptr;
-  SwsContext* scaler = nullptr;
+  RgbFrames rgb{av};
 
   void end() {
     if (!av) return;
     av->avcodec_free_context(&context);
     av->av_packet_free(&packet);
     av->av_frame_free(&frame);
-    av->sws_freeContext(scaler);
-    scaler = nullptr;
+    rgb.end();
   }
   ~Library() { end(); }
 };
@@ -191,7 +88,8 @@ Bytes GroupDecoder::needs() const {
   const Bytes pixels = Bytes{group_.width} * group_.height;
   Bytes bytes = 0;
   for (const Packet& packet : group_.packets) bytes = std::max(bytes, packet.bytes.size());
-  return memory::counted_sum(memory::counted_product(pixels, kFramesHeld * kPixelBytes),
+  const Bytes held = kFramesHeld + (group_.turn == Turn{} ? 0 : 1);
+  return memory::counted_sum(memory::counted_product(pixels, held * kPixelBytes),
                              kLibraryTakes + 2 * bytes);
 }
 
@@ -223,20 +121,6 @@ std::string_view open_codec(const Libraries* av, const Group& group, AVCodecCont
   const int opened = av->avcodec_open2(context, codec, nullptr);
   if (opened == AVERROR(ENOMEM)) throw std::bad_alloc();
   return opened < 0 ? "its decoder cannot be opened" : "";
-}
-
-// The converter to RGB for frames as this one.
-SwsContext* scaler_for(const Libraries* av, const AVFrame& frame, SwsContext* before) {
-  const auto format = static_cast<AVPixelFormat>(frame.format);
-  SwsContext* const made = av->sws_getCachedContext(
-      before, frame.width, frame.height, without_range(format), frame.width, frame.height,
-      AV_PIX_FMT_RGB24, SWS_BICUBIC | SWS_ACCURATE_RND | SWS_BITEXACT, nullptr, nullptr, nullptr);
-  if (!made) return nullptr;
-  const bool is_full = format != without_range(format) || frame.color_range == AVCOL_RANGE_JPEG;
-  const int* const matrix = av->sws_getCoefficients(static_cast<int>(frame.colorspace));
-  av->sws_setColorspaceDetails(made, matrix, is_full ? 1 : 0,
-                               av->sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, 1 << 16, 1 << 16);
-  return made;
 }
 
 }  // namespace
@@ -287,15 +171,8 @@ bool GroupDecoder::decode(std::uint32_t last, const Place& place,
         frame.height != static_cast<int>(group_.height))
       return fail(fmt::format("frame {} of it has {} x {} pixels, and others {} x {}", made,
                               frame.width, frame.height, group_.width, group_.height));
-    if (std::uint8_t* const to = place(made)) {
-      library.scaler = scaler_for(av, frame, library.scaler);
-      const std::array<std::uint8_t*, 4> planes{to};
-      const std::array<int, 4> strides{frame.width * 3};
-      if (!library.scaler ||
-          av->sws_scale(library.scaler, frame.data, frame.linesize, 0, frame.height, planes.data(),
-                        strides.data()) != frame.height)
-        return fail("its pixels cannot be made RGB");
-    }
+    if (std::uint8_t* const to = place(made); to && !library.rgb.make(frame, group_.turn, to))
+      return fail("its pixels cannot be made RGB");
     av->av_frame_unref(library.frame);
     ++made;
   }

@@ -1,4 +1,5 @@
-// Groups of frames into RGB, as `ffmpeg -sws_flags bicubic+accurate_rnd+bitexact` makes it.
+// Groups of frames into RGB, as `ffmpeg -sws_flags bicubic+accurate_rnd+bitexact` makes it; turned,
+// if the group says so.
 //
 // A group is also corrupt when a frame of it does not decode whole, though a player would show
 // something, or when it has fewer frames than its head says.
@@ -36,7 +37,8 @@ class GroupDecoder {
   // What decode() takes at most, beside the frames that it makes.
   Bytes needs() const;
 
-  // Where frame `i` goes, as rows of RGB without gaps; null: it is not wanted.
+  // Where frame `i` goes, as rows of RGB without gaps, of the size that is shown; null: it is not
+  // wanted.
   using Place = std::function<std::uint8_t*(std::uint32_t frame)>;
   // Decodes up to frame `last`, in the order in which they are shown. `stop` is asked between
   // frames. False: see problem(); empty there: it was stopped. Throws std::bad_alloc.

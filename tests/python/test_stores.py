@@ -146,6 +146,21 @@ class Formats(Stores):
                          self.SAMPLES)
         self.assertGreater(server.most_in_flight, 8)
 
+    def test_samples_that_lie_together_are_one_request(self):
+        server = self.serve({f"data/{name}": one for name, one in mds_objects(120, 2, 60_000).items()})
+        daemon = self.start()
+        loader = batchflow.DataLoader("s3://bucket/data", 16, output="numpy")
+        self.assertEqual(self.check_epoch(loader, samples=120, size=60_000),
+                         [*range(0, 120, 2), *range(1, 120, 2)])
+        self.assertLess(len(server.ranges), 120 // 4)  # and the index needs some of them
+        daemon.kill()
+        # What is cut goes on behind what came.
+        daemon.start()
+        server.every(3, ("cut", "short", "wrong_range", "slow_down"))
+        self.check_epoch(batchflow.DataLoader("s3://bucket/data", 16, output="numpy"), samples=120,
+                         size=60_000)
+        self.assertGreater(server.asked["cut"] + server.asked["short"], 0)
+
     def test_google_cloud_storage_speaks_the_same(self):
         server = self.serve(mds_objects(self.SAMPLES))
         os.environ.pop("AWS_ENDPOINT_URL")

@@ -16,7 +16,7 @@ using namespace batchflow;
 
 constexpr int kFirstFile = 10;
 constexpr std::uint32_t kFramesLeast = 32;
-constexpr char kMagic[] = "BFVIDEO1";
+constexpr char kMagic[] = "BFVIDEO2";
 
 bool write_all(int to, const void* bytes, std::size_t size) {
   const auto* at = static_cast<const char*>(bytes);

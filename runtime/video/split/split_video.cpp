@@ -98,13 +98,33 @@ bool is_shown(Codec codec, std::span<const std::byte> packet) {
   return codec != Codec::vp8 || (!packet.empty() && (std::to_integer<int>(packet[0]) & 0x10) != 0);
 }
 
+// Of a file that turns its frames.
+std::optional<DisplayMatrix> display_matrix(const AVStream& stream) {
+#if LIBAVFORMAT_VERSION_INT >= AV_VERSION_INT(60, 15, 100)
+  const AVPacketSideData* const side =
+      av_packet_side_data_get(stream.codecpar->coded_side_data, stream.codecpar->nb_coded_side_data,
+                              AV_PKT_DATA_DISPLAYMATRIX);
+  const std::uint8_t* const data = side ? side->data : nullptr;
+  const std::size_t size = side ? side->size : 0;
+#else
+  std::size_t size = 0;
+  const std::uint8_t* const data =
+      av_stream_get_side_data(&stream, AV_PKT_DATA_DISPLAYMATRIX, &size);
+#endif
+  DisplayMatrix matrix;
+  if (!data || size < sizeof matrix) return std::nullopt;
+  std::memcpy(matrix.data(), data, sizeof matrix);
+  return matrix;
+}
+
 // Gathers packets into groups.
 class Groups {
  public:
-  Groups(Codec codec, const AVCodecParameters& parameters, std::uint32_t least,
+  Groups(Codec codec, const AVCodecParameters& parameters, Turn turn, std::uint32_t least,
          const TakeGroup& take)
       : least_(least), take_(take) {
     head_.codec = codec;
+    head_.turn = turn;
     head_.width = static_cast<std::uint32_t>(parameters.width);
     head_.height = static_cast<std::uint32_t>(parameters.height);
     head_.decoder_data = std::as_bytes(std::span(
@@ -240,9 +260,18 @@ std::string split_video(Bytes size, const ReadAt& read, std::uint32_t least,
       parameters.extradata_size > static_cast<int>(kDecoderDataMost))
     return fmt::format("it has {} x {} pixels, of which {} a side are allowed", parameters.width,
                        parameters.height, kSideMost);
+  std::optional<Turn> turn = Turn{};
+  if (const std::optional<DisplayMatrix> matrix = display_matrix(*opened.format->streams[stream])) {
+    turn = turn_of(*matrix);
+    if (!turn)
+      return fmt::format(
+          "its frames are to be turned by {:.1f} degrees, and turns are by 90, 180 or 270; have "
+          "ffmpeg turn them (ffmpeg -i FILE NEW)",
+          turned_by_degrees(*matrix).value_or(0));
+  }
   for (unsigned i = 0; i < opened.format->nb_streams; ++i)
     if (static_cast<int>(i) != stream) opened.format->streams[i]->discard = AVDISCARD_ALL;
-  Groups groups(*codec, parameters, least, take);
+  Groups groups(*codec, parameters, *turn, least, take);
   int got = 0;
   while ((got = av_read_frame(opened.format, opened.packet)) >= 0) {
     std::string problem;

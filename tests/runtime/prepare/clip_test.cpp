@@ -50,8 +50,9 @@ std::vector<Encoded> pictures(int count) {
   return all;
 }
 
-std::vector<std::byte> group_of(const std::vector<Encoded>& frames) {
+std::vector<std::byte> group_of(const std::vector<Encoded>& frames, video::Turn turn = {}) {
   video::Group group;
+  group.turn = turn;
   group.codec = video::Codec::mjpeg;
   group.width = kWidth;
   group.height = kHeight;
@@ -86,6 +87,14 @@ TEST_CASE("a group is read as it was written, and damage is noticed") {
   group.frames = 65;
   const std::vector<std::byte> more = video::encode_group(group);
   CHECK(video::read_group(more, again) == "its head is damaged");
+  const std::vector<std::byte> turned = group_of(pictures(3), {true, false, true});
+  REQUIRE(video::read_group(turned, again) == "");
+  CHECK(again.turn == video::Turn{true, false, true});
+  CHECK(again.shown_width() == kHeight);
+  CHECK(again.shown_height() == kWidth);
+  std::vector<std::byte> other_turn = turned;
+  other_turn[20] = std::byte{video::Turn::kKinds};
+  CHECK(video::read_group(other_turn, again) == "its head is damaged");
   std::vector<std::byte> longer = bytes;
   longer.push_back({});
   CHECK(video::read_group(longer, group) == "something stands behind its end");
@@ -128,6 +137,44 @@ TEST_CASE("frames of a clip are the same from the group and from its decoded for
     form.pop_back();
     CHECK(prepare(*preparer, *pipeline, {.bytes = form, .decoded = true, .draw_key = key}, kept) ==
           prepare::Prepared::corrupt);
+  }
+}
+
+TEST_CASE("frames are turned as their group says, by planes or after they are RGB") {
+  if (!video::has_video()) return skipped("this build decodes no video");
+  const FakeDataset dataset = groups();
+  const auto preparer = prepare::make_preparer(prepare::plain_kernels());
+  const auto made = [&](const Encoded& frame, video::Turn turn) {
+    const auto pipeline =
+        compile(fmt::format("  - {{step: clip, frames: 1}}\n"
+                            "  - {{step: centre_crop, size: [{}, {}]}}\n",
+                            turn.transposed ? kWidth : kHeight, turn.transposed ? kHeight : kWidth),
+                dataset);
+    Slot plain(*pipeline), keeping(*pipeline), kept(*pipeline);
+    std::vector<std::byte> form;
+    const std::vector<std::byte> bytes = group_of({frame}, turn);
+    REQUIRE(prepare(*preparer, *pipeline, {.bytes = bytes}, plain) == prepare::Prepared::done);
+    REQUIRE(prepare(*preparer, *pipeline, {.bytes = bytes}, keeping, &form) ==
+            prepare::Prepared::done);
+    REQUIRE(prepare(*preparer, *pipeline, {.bytes = form, .decoded = true}, kept) ==
+            prepare::Prepared::done);
+    CHECK(plain.field(0) == keeping.field(0));
+    CHECK(plain.field(0) == kept.field(0));
+    return plain.field(0);
+  };
+  // Colours at each pixel; at every second of a row, so that quarter turns are made of RGB; none.
+  for (const JpegWay& way : {JpegWay{}, JpegWay{.h = 2}, JpegWay{.from = JCS_GRAYSCALE}}) {
+    const Encoded frame = encode_jpeg(kWidth, kHeight, way);
+    const std::vector<std::byte> upright = made(frame, {});
+    for (std::uint32_t number = 1; number < video::Turn::kKinds; ++number) {
+      const video::Turn turn = video::Turn::from_number(number);
+      std::vector<std::byte> wanted(upright.size());
+      video::turn_plane(
+          {reinterpret_cast<const std::uint8_t*>(upright.data()), kWidth * 3, kWidth, kHeight}, 3,
+          turn, reinterpret_cast<std::uint8_t*>(wanted.data()),
+          (turn.transposed ? kHeight : kWidth) * 3);
+      CHECK(made(frame, turn) == wanted);
+    }
   }
 }
 

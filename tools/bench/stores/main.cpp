@@ -4,9 +4,9 @@
 //
 //   bench_stores [--small] [--rounds N] [--rows N] [--no-parquet]
 //
-// The server is another process, with a thread for each connection; it sends from memory. Both
-// clients have as many connections. All run in turn, round by round; a ratio is taken within a
-// round.
+// The server is another process, with a thread for each connection; it sends from memory, at once
+// or after some milliseconds, as a store at the other end of a network does. Both clients have as
+// many connections. All run in turn, round by round; a ratio is taken within a round.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netinet/tcp.h>
@@ -41,8 +41,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr Bytes kObject = 256 << 20;
-constexpr unsigned kConnections = 16;
-constexpr unsigned kBuffers = 4 * kConnections;
+struct Way {
+  unsigned connections = 16;
+  bool in_order = false;  // each range begins where the one before it ends
+  unsigned buffers() const { return 4 * connections; }
+};
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -55,7 +58,7 @@ double seconds_since(Clock::time_point begin) {
 
 // ----------------------------------------------------------------------------------- the server --
 
-void serve(int connection, const std::vector<char>& object) {
+void serve(int connection, const std::vector<char>& object, std::chrono::milliseconds after) {
   const int on = 1;
   setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   std::string held;
@@ -75,6 +78,7 @@ void serve(int connection, const std::vector<char>& object) {
     if (range < end) std::sscanf(held.c_str() + range, "Range: bytes=%zu-%zu", &first, &last);
     const bool has_body = !held.starts_with("HEAD");
     held.erase(0, end + 4);
+    std::this_thread::sleep_for(after);
     std::string head = fmt::format(
         "HTTP/1.1 206 Partial Content\r\nETag: \"one\"\r\nContent-Length: {}\r\n"
         "Content-Range: bytes {}-{}/{}\r\n\r\n",
@@ -98,7 +102,7 @@ void serve(int connection, const std::vector<char>& object) {
 }
 
 // A process of its own, which answers at the port.
-std::uint16_t start_server() {
+std::uint16_t start_server(std::chrono::milliseconds after) {
   const int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -114,7 +118,7 @@ std::uint16_t start_server() {
     for (;;) {
       const int connection = accept(listening, nullptr, nullptr);
       if (connection >= 0)
-        std::thread([connection, &object] { serve(connection, object); }).detach();
+        std::thread([connection, &object, after] { serve(connection, object, after); }).detach();
     }
   }
   close(listening);
@@ -123,16 +127,16 @@ std::uint16_t start_server() {
 
 // ---------------------------------------------------------------------------------- the clients --
 
-// Where range number `i` begins: far from the one before it.
-std::uint64_t offset_of(std::uint64_t number, Bytes each) {
-  return number * 7919 % (kObject / each) * each;
+// Where range number `i` begins; if not in order, far from the one before it.
+std::uint64_t offset_of(std::uint64_t number, Bytes each, const Way& way) {
+  return number * (way.in_order ? 1 : 7919) % (kObject / each) * each;
 }
 
-double bare_client(std::uint16_t port, std::uint64_t ranges, Bytes each) {
+double bare_client(std::uint16_t port, std::uint64_t ranges, Bytes each, const Way& way) {
   std::atomic<std::uint64_t> next{0};
   const auto begin = Clock::now();
   std::vector<std::thread> threads;
-  for (unsigned i = 0; i < kConnections; ++i)
+  for (unsigned i = 0; i < way.connections; ++i)
     threads.emplace_back([&] {
       const int connection = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
       sockaddr_in address{};
@@ -145,11 +149,11 @@ double bare_client(std::uint16_t port, std::uint64_t ranges, Bytes each) {
       setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
       // As many buffers in all as RangeReader gets: into one that is still in the cache of the
       // processor a copy costs less.
-      std::vector<std::vector<char>> buffers(kBuffers / kConnections,
+      std::vector<std::vector<char>> buffers(way.buffers() / way.connections,
                                              std::vector<char>(each + 4096));
       for (std::uint64_t number; (number = next++) < ranges;) {
         std::vector<char>& to = buffers[number % buffers.size()];
-        const std::uint64_t offset = offset_of(number, each);
+        const std::uint64_t offset = offset_of(number, each, way);
         const std::string request =
             fmt::format("GET /object HTTP/1.1\r\nHost: x\r\nRange: bytes={}-{}\r\n\r\n", offset,
                         offset + each - 1);
@@ -172,17 +176,17 @@ double bare_client(std::uint16_t port, std::uint64_t ranges, Bytes each) {
   return static_cast<double>(ranges * each) / seconds_since(begin);
 }
 
-double range_reader(std::uint16_t port, std::uint64_t ranges, Bytes each) {
+double range_reader(std::uint16_t port, std::uint64_t ranges, Bytes each, const Way& way) {
   const auto store = objects::open_store(fmt::format("http://127.0.0.1:{}/object", port));
   const objects::ObjectInfo info = store->look(store->only());
   std::mutex mutex;
   std::condition_variable changed;
   std::uint64_t done = 0;
-  std::vector<std::vector<std::byte>> to(kBuffers, std::vector<std::byte>(each));
+  std::vector<std::vector<std::byte>> to(way.buffers(), std::vector<std::byte>(each));
   std::vector<std::size_t> free;
   for (std::size_t i = 0; i < to.size(); ++i) free.push_back(i);
   const auto begin = Clock::now();
-  objects::RangeReader reader(kConnections, [&](const objects::RangeResult& result) {
+  objects::RangeReader reader(way.connections, [&](const objects::RangeResult& result) {
     if (result.error != 0) {
       fmt::print(stderr, "bench_stores: {}\n", result.problem);
       std::_Exit(1);
@@ -203,8 +207,8 @@ double range_reader(std::uint16_t port, std::uint64_t ranges, Bytes each) {
     }
     pieces.clear();
     for (; !taken.empty() && number < ranges; taken.pop_back())
-      pieces.push_back({store, path.c_str(), info.mark, offset_of(number++, each), to[taken.back()],
-                        taken.back()});
+      pieces.push_back({store, path.c_str(), info.mark, offset_of(number++, each, way),
+                        to[taken.back()], taken.back()});
     taken.clear();
     reader.submit(pieces);
   }
@@ -213,20 +217,21 @@ double range_reader(std::uint16_t port, std::uint64_t ranges, Bytes each) {
   return static_cast<double>(ranges * each) / seconds_since(begin);
 }
 
-void compare(std::uint16_t port, Bytes each, std::uint64_t ranges, int rounds) {
+void compare(std::uint16_t port, std::string_view what, Bytes each, std::uint64_t ranges,
+             int rounds, const Way& way = {}) {
   std::vector<double> bare, ours, ratio;
-  bare_client(port, ranges / 4 + 1, each);  // the first run warms up
+  bare_client(port, ranges / 4 + 1, each, way);  // the first run warms up
   for (int round = 0; round < rounds; ++round) {
-    bare.push_back(bare_client(port, ranges, each) / (1 << 20));
-    ours.push_back(range_reader(port, ranges, each) / (1 << 20));
+    bare.push_back(bare_client(port, ranges, each, way) / (1 << 20));
+    ours.push_back(range_reader(port, ranges, each, way) / (1 << 20));
     ratio.push_back(ours.back() / bare.back());
   }
   const bench::Spread b = bench::spread_of(bare), o = bench::spread_of(ours),
                       r = bench::spread_of(ratio);
   fmt::print(
-      "ranges of {:>5} KiB: bare client {:7.0f} MiB/s, RangeReader {:7.0f} MiB/s, ratio "
+      "ranges of {:>5} KiB{}: bare client {:7.0f} MiB/s, RangeReader {:7.0f} MiB/s, ratio "
       "{:.2f} ({:.2f} to {:.2f})\n",
-      each >> 10, b.middle, o.middle, r.middle, r.least, r.most);
+      each >> 10, what, b.middle, o.middle, r.middle, r.least, r.most);
 }
 
 // -------------------------------------------------------------------------------------- Parquet --
@@ -318,9 +323,17 @@ int main(int argc, char** argv) {
     rounds = 1;
     rows = 400;
   }
-  const std::uint16_t port = start_server();
+  const std::uint16_t port = start_server({});
   for (const Bytes each : {Bytes{16} << 10, Bytes{128} << 10, Bytes{1} << 20, Bytes{8} << 20})
-    compare(port, each, small ? 20 : (Bytes{2} << 30) / std::max<Bytes>(each, 64 << 10), rounds);
+    compare(port, "", each, small ? 20 : (Bytes{2} << 30) / std::max<Bytes>(each, 64 << 10),
+            rounds);
+  const unsigned reads = objects::StoreSettings().reads;
+  const std::uint16_t far = start_server(std::chrono::milliseconds(20));
+  for (const Bytes each : {Bytes{4} << 10, Bytes{16} << 10, Bytes{128} << 10}) {
+    const std::uint64_t ranges = small ? 20 : 20 * reads;
+    compare(far, " after 20 ms", each, ranges, rounds, {reads});
+    compare(far, " after 20 ms, in order", each, ranges, rounds, {reads, true});
+  }
   if (parquet) compare_parquet(rows, rounds);
   return 0;
 }
