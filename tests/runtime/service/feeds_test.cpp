@@ -5,7 +5,7 @@
 
 #include "doctest/doctest.h"
 #include "runtime/client/batchflow.h"
-#include "runtime/feeds/open_feed.h"
+#include "runtime/feeds/feed_index.h"
 #include "tests/runtime/feeds/feed_folder.h"
 
 namespace batchflow::test::feeds_test {
