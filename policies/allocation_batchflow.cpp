@@ -122,7 +122,7 @@ class BatchFlow final : public engine::AllocationPolicy {
         solver_.solve(kept_, loads, static_cast<double>(fill_.room()));
     for (std::size_t i = 0; i < kept_.size(); ++i) {
       const engine::ShareView& share = place.shares[share_of_[i]];
-      const double part = parts[static_cast<Eigen::Index>(i)];
+      const double part = parts[i];
       const double wanted = part * static_cast<double>(share.slots_all);
       const auto most = wanted < static_cast<double>(share.slots_all) ? static_cast<Slots>(wanted)
                                                                       : share.slots_all;

@@ -1,5 +1,6 @@
 #include "policies/memory_split.h"
 
+#include <Eigen/Core>
 #include <algorithm>
 
 #include "policies/hit_curve.h"
@@ -17,6 +18,10 @@ constexpr double kHeadroom = 0.95;
 // In so many steps all of a dataset is kept, and with each as much more of it is found. One is
 // enough where as much is found as is kept.
 constexpr int kSteps = 16;
+
+Eigen::Map<Eigen::ArrayXd> array(std::vector<double>& of) {
+  return {of.data(), static_cast<Eigen::Index>(of.size())};
+}
 
 std::vector<double> parts_of_steps(double exponent) {
   const int count = exponent < 1 ? kSteps : 1;
@@ -37,8 +42,7 @@ std::vector<double> parts_of_steps(double exponent) {
 double MemorySplit::worker_load(const Parts& parts) const {
   double saved = 0;
   for (std::size_t i = 0; i < kept_->size(); ++i) {
-    const auto at = static_cast<Eigen::Index>(i);
-    saved += HitCurve::power(parts[at], (*kept_)[i].exponent) * workers_[at];
+    saved += HitCurve::power(parts[i], (*kept_)[i].exponent) * workers_[i];
   }
   return loads_.workers / loads_.workers_most - saved;
 }
@@ -47,9 +51,8 @@ double MemorySplit::store_load(const Parts& parts) const {
   found_.assign(encoded_of_.size(), {});
   for (std::size_t i = 0; i < kept_->size(); ++i) {
     Found& found = found_[(*kept_)[i].dataset];
-    const auto at = static_cast<Eigen::Index>(i);
-    found.kept += parts[at];
-    found.saves += parts[at] * store_[at];
+    found.kept += parts[i];
+    found.saves += parts[i] * store_[i];
     found.exponent = (*kept_)[i].exponent;
   }
   double saved = 0;
@@ -65,9 +68,9 @@ double MemorySplit::store_load(const Parts& parts) const {
 // are then replaced by decoded ones as far as that is worth the bytes.
 void MemorySplit::fill(double price, double memory, Parts& parts) {
   const std::vector<Kept>& kept = *kept_;
-  const Eigen::ArrayXd gains = price * workers_ + (1 - price) * store_;
-  const auto gain = [&](std::size_t form) { return gains[static_cast<Eigen::Index>(form)]; };
-  const auto at = [](std::size_t form) { return static_cast<Eigen::Index>(form); };
+  gains_.resize(kept.size());
+  array(gains_) = price * array(workers_) + (1 - price) * array(store_);
+  const auto gain = [&](std::size_t form) { return gains_[form]; };
   std::fill(encoded_of_.begin(), encoded_of_.end(), kNothing);
   std::fill(best_of_.begin(), best_of_.end(), kNothing);
   for (std::size_t i = 0; i < kept.size(); ++i) {
@@ -98,21 +101,21 @@ void MemorySplit::fill(double price, double memory, Parts& parts) {
       add(i, kNothing, kept[i].bytes, gain(i));
     } else {
       // Of another pipeline: the store is saved by the first.
-      add(i, kNothing, kept[i].bytes, price * workers_[at(i)]);
+      add(i, kNothing, kept[i].bytes, price * workers_[i]);
     }
   }
   std::stable_sort(steps_.begin(), steps_.end(), [](const Step& a, const Step& b) {
     return a.gain * b.bytes > b.gain * a.bytes;
   });
-  parts.setZero(static_cast<Eigen::Index>(kept.size()));
+  parts.assign(kept.size(), 0);
   for (const Step& step : steps_) {
     if (memory <= 0) break;
     double part = step.part * std::min(1.0, memory / step.bytes);
     // What is to be replaced may itself be there in part only.
-    if (step.replaces != kNothing) part = std::min(part, parts[at(step.replaces)]);
+    if (step.replaces != kNothing) part = std::min(part, parts[step.replaces]);
     memory -= part / step.part * step.bytes;
-    parts[at(step.form)] += part;
-    if (step.replaces != kNothing) parts[at(step.replaces)] -= part;
+    parts[step.form] += part;
+    if (step.replaces != kNothing) parts[step.replaces] -= part;
   }
 }
 
@@ -120,13 +123,13 @@ const MemorySplit::Parts& MemorySplit::solve(const std::vector<Kept>& kept, cons
                                              double memory) {
   kept_ = &kept;
   loads_ = loads;
-  workers_.resize(static_cast<Eigen::Index>(kept.size()));
-  store_.resize(static_cast<Eigen::Index>(kept.size()));
+  workers_.resize(kept.size());
+  store_.resize(kept.size());
   std::size_t datasets = 0;
   parts_of_steps_.clear();
   for (std::size_t i = 0; i < kept.size(); ++i) {
-    workers_[static_cast<Eigen::Index>(i)] = kept[i].saves_workers / loads.workers_most;
-    store_[static_cast<Eigen::Index>(i)] = kept[i].saves_store / loads.store_most;
+    workers_[i] = kept[i].saves_workers / loads.workers_most;
+    store_[i] = kept[i].saves_store / loads.store_most;
     datasets = std::max(datasets, kept[i].dataset + 1);
     parts_of_steps_.push_back(parts_of_steps(kept[i].exponent));
   }
@@ -154,7 +157,7 @@ const MemorySplit::Parts& MemorySplit::solve(const std::vector<Kept>& kept, cons
   const double short_low = worker_load(low_) - store_load(low_);
   const double short_high = store_load(high_) - worker_load(high_);
   const double part = short_low + short_high > 0 ? short_high / (short_low + short_high) : 1;
-  low_ = part * low_ + (1 - part) * high_;
+  array(low_) = part * array(low_) + (1 - part) * array(high_);
   return low_;
 }
 

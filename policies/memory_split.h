@@ -9,8 +9,6 @@
 // others read from it, too.
 #pragma once
 
-#include <Eigen/Core>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -37,8 +35,9 @@ class MemorySplit {
     double store = 0;
     double store_most = 0;
   };
-  // How much of each is kept, from 0 to 1.
-  using Parts = Eigen::ArrayXd;
+  // How much of each is kept, from 0 to 1. A vector's memory is that of `new`, which waits where a
+  // service has none. Arrays of Eigen have other memory, and would end the service.
+  using Parts = std::vector<double>;
 
   // REQUIRES: loads.workers_most > 0, loads.store_most > 0
   const Parts& solve(const std::vector<Kept>& kept, const Loads& loads, double memory);
@@ -68,8 +67,9 @@ class MemorySplit {
 
   const std::vector<Kept>* kept_ = nullptr;
   Loads loads_;
-  Eigen::ArrayXd workers_;  // saved by each form, as parts of what can be done
-  Eigen::ArrayXd store_;
+  std::vector<double> workers_;  // saved by each form, as parts of what can be done
+  std::vector<double> store_;
+  std::vector<double> gains_;  // of each form, at a price
   Parts low_;
   Parts high_;
   Parts scratch_;

@@ -16,7 +16,7 @@ using Kept = MemorySplit::Kept;
 double bytes_of(const std::vector<Kept>& kept, const MemorySplit::Parts& parts) {
   double bytes = 0;
   for (std::size_t i = 0; i < kept.size(); ++i) {
-    bytes += kept[i].bytes * parts[static_cast<Eigen::Index>(i)];
+    bytes += kept[i].bytes * parts[i];
   }
   return bytes;
 }
@@ -119,13 +119,12 @@ TEST_CASE("no point of a grid is better") {
     CHECK(best[2] + best[3] <= 1 + 1e-9);
     constexpr int kSteps = 10;
     double least = 1e9;
-    MemorySplit::Parts parts(4);
+    const auto part = [](int steps) { return static_cast<double>(steps) / kSteps; };
     for (int a = 0; a <= kSteps; ++a) {
       for (int b = 0; a + b <= kSteps; ++b) {
         for (int c = 0; c <= kSteps; ++c) {
           for (int d = 0; c + d <= kSteps; ++d) {
-            parts << a, b, c, d;
-            parts /= kSteps;
+            const MemorySplit::Parts parts = {part(a), part(b), part(c), part(d)};
             if (bytes_of(kept, parts) <= memory) least = std::min(least, split.load(parts));
           }
         }
