@@ -35,7 +35,7 @@ constexpr std::array<std::array<int, 4>, 8> kWays = {{{1, 0, 0, 1},
                                                       {0, -1, -1, 0}}};
 
 TEST_CASE("each pixel goes where the matrix shows it") {
-  for (const auto [width, height] :
+  for (const auto& [width, height] :
        {std::pair{1, 1}, std::pair{1, 5}, std::pair{17, 6}, std::pair{40, 33}}) {
     for (const std::array<int, 4>& way : kWays) {
       const auto [a, b, c, d] = way;
