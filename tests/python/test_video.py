@@ -162,7 +162,8 @@ class Video(Folder):
     def test_frames_of_other_formats_are_turned_as_ffmpeg_turns_them(self):
         for name, codec, pixels in (("a.mp4", "h264", "yuv444p"), ("b.mp4", "h264", "gray"),
                                     ("c.mp4", "h264", "yuv420p10le"), ("d.mp4", "hevc", "yuv420p10le"),
-                                    ("e.mp4", "av1", "yuv420p")):
+                                    ("e.mp4", "av1", "yuv420p"), ("f.mp4", "h264", "yuv422p"),
+                                    ("g.mp4", "h264", "yuv422p10le")):
             with self.subTest(codec=codec, pixels=pixels):
                 self.needs_encoder(CODECS[codec])
                 shutil.rmtree(self.videos, True)
