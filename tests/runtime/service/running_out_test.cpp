@@ -143,6 +143,7 @@ TEST_CASE("threads that run out of memory lose a piece of work at most, and no s
 #endif
   for (const char* thread : {"bf-copy", "bf-unmap", "bf-read", "batchflowd"})
     check_thread(thread, 50, 1);
+  check_thread("batchflowd", 11, 1);  // met while memory is divided
   // An opening is given up as a whole, and a block begun anew: not each of them may be met.
   check_thread("bf-prepare", 199, 1);
   for (const char* thread : {"bf-open", "*"}) check_thread(thread, 2003, 1);
