@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/protocol/credits.h"
 #ifdef BATCHFLOW_REMOTE
 #include "runtime/remote/proxy.h"
 #endif
@@ -238,9 +239,7 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
         "'rehearsed' and 'sources'; install the same version of both";
     rings = {};
   }
-  // The records that credits allow before the service reads them take at most half of the ring.
-  constexpr std::uint64_t kRecordBytesOfBatch = 3 * (sizeof(protocol::JobRecord) + 8);
-  if (rings && admission->credits > admission->ring_bytes / 4 / kRecordBytesOfBatch) {
+  if (rings && admission->credits > protocol::credits_most(admission->ring_bytes)) {
     why = fmt::format("{} credits are too many for rings of {} bytes", admission->credits,
                       admission->ring_bytes);
     rings = {};

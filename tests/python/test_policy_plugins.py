@@ -498,9 +498,9 @@ class PoliciesOfJobs(Installing, ServedFolders):
 
     def test_one_that_throws_is_quarantined_and_its_weights_stay(self):
         for _, replayed_with in self.each_way("mixture_throws"):
-            # It answers twice: three times the weight for the first source.
+            # It answers twice: three times the weight for the first source by name.
             self.assert_weights(self.weights_after(60, "throws"),
-                                {"web": 0.6, "code": 0.2, "math": 0.2})
+                                {"web": 0.2, "code": 0.6, "math": 0.2})
             (out,) = self.listed()["quarantined"]
             self.assertEqual(out["exit"], 1)
             self.assertIn("not on a Sunday", self.daemon.log.read_text())

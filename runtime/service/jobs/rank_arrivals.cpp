@@ -16,6 +16,7 @@
 #include "core/order/position_json.h"
 #include "fmt/format.h"
 #include "policies/registry.h"
+#include "runtime/protocol/credits.h"
 #include "runtime/protocol/secret.h"
 #include "runtime/service/backend/slot_memory.h"
 #include "runtime/service/jobs/mixtures.h"
@@ -178,7 +179,9 @@ std::uint32_t RankArrivals::credits(const protocol::JoinRequest& request,
   constexpr std::uint32_t kMost = 32;
   constexpr Bytes kBatchesMost = Bytes{1} << 20;
   constexpr Bytes kBlocksMost = Bytes{64} << 20;
-  if (request.credits > 0) return request.credits;
+  if (request.credits > 0)
+    return static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(request.credits, protocol::credits_most(options_.ring_bytes)));
   const bool can_change = request.order == Order::listed || request.order == Order::live ||
                           is_drawn(request.order) || request.order_options.rehearsed > 0;
   if (can_change || !pipeline.pipeline->plugins().empty()) return options_.credits;
