@@ -99,6 +99,8 @@ void ServiceConnections::on_doorbell(Connection& connection) {
     connection.end();
     return;
   }
+  // What was answered at once, that a key is not there, waits for no step: none may follow.
+  if (parts_.inbox.empty()) parts_.jobs.wake();
   if (parts_.jobs.sleep(connection)) {
     connection.wait_for_doorbell();
   } else {
