@@ -15,6 +15,7 @@ from .crossing import crossing
 from .live import Live
 from .loader import DataLoader
 
+_RECORDS_MOST = 2**32 - 1  # of a feed, over all time
 _AT_ONCE = 4096  # keys of one call of the library, which Ctrl-C does not end
 
 
@@ -138,6 +139,8 @@ class Store:
 
     def find(self, name: str) -> int:
         """The key of the sample with that name: of files, the path below the dataset's folder."""
+        if len(self) == _RECORDS_MOST:
+            raise KeyError(f"{name}: the records of a feed have no names; a key is a record's number")
         key = ctypes.c_uint64()
         with self._one_at_a_time:
             status = self._library.bf_store_find(self._open(), name.encode(), ctypes.byref(key))
@@ -175,6 +178,9 @@ class Message(NamedTuple):
     value: Batch
 
 
+_QUIET_FOR_S = 365 * 86400.0  # a feed may say nothing for longer than a script waits for a batch
+
+
 def subscribe(feed: str, position: Union[str, int] = "oldest", pipeline: Optional[str] = "bytes",
               service: Optional[str] = None) -> Iterator[Message]:
     """What is put into a feed, in the order of its arrival, until the feed ends.
@@ -183,7 +189,7 @@ def subscribe(feed: str, position: Union[str, int] = "oldest", pipeline: Optiona
     again, has each message at least once.
     """
     loader = DataLoader(Live(feed, fill=None, begin=position), batch_size=1, pipeline=pipeline,
-                        service=service)
+                        service=service, timeout=_QUIET_FOR_S, say_stalls=False)
     for batch in loader:
         number = int(batch.sample_keys[0])
         value = Batch(sample_of(field, 0) for field in batch)

@@ -10,6 +10,7 @@ import sys
 import threading
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import batchflow
 from support import CTL, HERE, Daemon, Served, needs, run_python, value_at, wait_until
@@ -361,10 +362,12 @@ class Fed(Served):
                              f"clicks={self.feed}")
         self.addCleanup(self.daemon.kill)
 
-    def put(self, numbers, name="one"):
+    def put(self, numbers, name="one", ends=False):
         with batchflow.Feed(self.feed, name, "f32[2]") as feed:
             for n in numbers:
                 feed.put(struct.pack("<2f", n, n))
+            if ends:
+                feed.end()
 
     def test_records_are_given_by_their_numbers_as_soon_as_they_are_durable(self):
         with batchflow.Store("clicks", pipeline="bytes") as store:
@@ -434,6 +437,17 @@ class Fed(Served):
         self.assertEqual(had, list(range(51)))
         with self.assertRaises(batchflow.RefusedError):
             next(batchflow.subscribe("clicks", 1000))
+
+    def test_a_subscriber_outlasts_a_feed_that_is_quiet(self):
+        with mock.patch("batchflow.arguments.DEFAULT_TIMEOUT_S", 1.0):
+            late = threading.Timer(3, self.put, [[7], "late", True])
+            late.start()
+            self.addCleanup(late.join)
+            self.assertEqual([message.number for message in batchflow.subscribe("clicks")], [0])
+
+    def test_records_of_a_feed_have_no_names(self):
+        with batchflow.Store("clicks", pipeline="bytes") as store:
+            self.assertRaisesRegex(KeyError, "a key is a record's number", store.find, "7")
 
 
 class Page(Fed):

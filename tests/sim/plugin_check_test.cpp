@@ -115,8 +115,8 @@ TEST_CASE("plugins are used by every command that knows policies") {
 TEST_CASE("a new plugin of each kind is written, and none over another") {
   const Folder folder;
   const std::filesystem::path here = std::filesystem::current_path();
-  for (const char* kind : {"allocation", "eviction", "selection", "dispatch", "scaling",
-                           "rehearsal", "mixture"}) {
+  for (const char* kind :
+       {"allocation", "eviction", "selection", "dispatch", "scaling", "rehearsal", "mixture"}) {
     const std::string name = std::string("my-") + kind;
     const auto inside = [&] { REQUIRE(chdir(folder.path().c_str()) == 0); };
     const Outcome outcome = run({"policy", "new", name, "--kind", kind}, inside);
