@@ -171,8 +171,9 @@ class PeerListener {
     }
     if (session.empty())
       return refuse(peer, "another node is measuring with this listener; try again later");
+    greet(peer, session);
     output::say(fmt::format("{} measures", peer.from));
-    const bool is_whole = answer_all(peer, session);
+    const bool is_whole = answer_all(peer);
     output::say(is_whole ? fmt::format("{} has measured", peer.from)
                          : fmt::format("{} has left in the middle: {}", peer.from,
                                        output::printable(peer.channel.problem())));
@@ -189,17 +190,21 @@ class PeerListener {
       known = !session_.empty() && protocol::same_secret(session_, session);
     }
     if (!known) return refuse(peer, "that measurement is over");
-    answer_all(peer, session);
+    greet(peer, session);
+    answer_all(peer);
+  }
+
+  void greet(Peer& peer, const std::string& session) {
+    {
+      const std::lock_guard lock(mutex_);
+      peer.channel.end_at(session_end_);
+    }
+    write_message(peer.channel, {{"type", "session"}, {"session", session}});
   }
 
   // True: the other side has said that it has all that it wanted.
-  bool answer_all(Peer& peer, const std::string& session) {
+  bool answer_all(Peer& peer) {
     TcpChannel& channel = peer.channel;
-    {
-      const std::lock_guard lock(mutex_);
-      channel.end_at(session_end_);
-    }
-    write_message(channel, {{"type", "session"}, {"session", session}});
     for (TcpChannel::Head head; channel.read_head(head, TcpChannel::kNever);) {
       if (head.kind == RemoteKind::record && head.bytes <= kPeerMessageMost) {
         std::vector<std::byte> record(head.bytes);
