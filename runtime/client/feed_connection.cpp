@@ -3,7 +3,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "runtime/protocol/channel.h"
@@ -23,11 +22,6 @@
 namespace batchflow::client {
 namespace {
 
-std::ptrdiff_t moved(ssize_t count) {
-  if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return 0;
-  return count > 0 ? count : -1;
-}
-
 class LocalFeed final : public FeedConnection {
  public:
   explicit LocalFeed(protocol::Descriptor socket) : socket_(std::move(socket)) {}
@@ -37,10 +31,10 @@ class LocalFeed final : public FeedConnection {
     msghdr message{};
     message.msg_iov = const_cast<iovec*>(parts.data());
     message.msg_iovlen = parts.size();
-    return moved(::sendmsg(socket_.get(), &message, MSG_NOSIGNAL));
+    return protocol::bytes_moved(::sendmsg(socket_.get(), &message, MSG_NOSIGNAL));
   }
   std::ptrdiff_t receive(std::span<std::byte> bytes) override {
-    return moved(::recv(socket_.get(), bytes.data(), bytes.size(), 0));
+    return protocol::bytes_moved(::recv(socket_.get(), bytes.data(), bytes.size(), 0));
   }
   bool is_silent() override { return false; }  // the system says at once that it is gone
 

@@ -30,4 +30,9 @@ Descriptor connect_to_feed(const std::string& folder, std::string& problem) {
   return {};
 }
 
+std::ptrdiff_t bytes_moved(ssize_t count) {
+  if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return 0;
+  return count > 0 ? count : -1;
+}
+
 }  // namespace batchflow::protocol

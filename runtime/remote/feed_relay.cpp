@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <cerrno>
 #include <utility>
 #include <vector>
 
@@ -40,11 +39,6 @@ class Held {
   std::size_t end_ = 0;
 };
 
-std::ptrdiff_t bytes_moved(ssize_t count) {
-  if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return 0;
-  return count > 0 ? count : -1;
-}
-
 class FeedHere final : public FeedEnd {
  public:
   explicit FeedHere(protocol::Descriptor socket) : socket_(std::move(socket)) {}
@@ -52,11 +46,11 @@ class FeedHere final : public FeedEnd {
   int socket() const override { return socket_.get(); }
   std::ptrdiff_t read_some(std::span<std::byte> bytes, short& wants) override {
     wants = POLLIN;
-    return bytes_moved(::recv(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT));
+    return protocol::bytes_moved(::recv(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT));
   }
   std::ptrdiff_t write_some(std::span<const std::byte> bytes, short& wants) override {
     wants = POLLOUT;
-    return bytes_moved(
+    return protocol::bytes_moved(
         ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
   }
 

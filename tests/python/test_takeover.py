@@ -224,7 +224,7 @@ class OnDrives(Candidates):
             self.assertEqual(one["spill_missed"], 0, one.get("name"))
 
 
-# Trains on pictures whose first pixel names them, in the order of their files' names.
+# Trains on pictures, each with its number in its first pixel, in the order of their files' names.
 PICTURES = """
 import json, sys
 import batchflow

@@ -97,7 +97,7 @@ class Spill {
 
   // No engine knows any more what is here. It stays, by the versions of its datasets, until its
   // room is needed; what was being written is dropped. `version_of` answers nothing for a dataset
-  // that was let go, whose samples are dropped, too.
+  // that was let go, and then its samples are dropped, too.
   void put_aside(const std::function<std::optional<Digest>(DatasetId)>& version_of);
   std::vector<SampleId> aside(Digest version) const;
   // The share has it from now on, beside what the share has already.

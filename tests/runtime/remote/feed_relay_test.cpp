@@ -219,20 +219,25 @@ TEST_CASE("connections that break anywhere lose and double nothing") {
   }
 }
 
-TEST_CASE("a service that comes back is sent what it has not acknowledged, and no more") {
-  Served served;
-  served.begin();
-  std::unique_ptr<FeedProducer> feed;
-  REQUIRE(open(served.address(), feed) == BF_OK);
+// The service ends and comes back again and again.
+void check_sent_over_restarts(Served& served, FeedProducer& feed) {
   for (std::uint64_t n = 0; n < 1000; ++n) {
     if (n % 250 == 100) {
       served.end();
       served.begin();
     }
-    REQUIRE(put(*feed, n) == BF_OK);
+    REQUIRE(put(feed, n) == BF_OK);
   }
-  REQUIRE(feed->flush(0) == BF_OK);
+  REQUIRE(feed.flush(0) == BF_OK);
   served.check_has(1000);
+}
+
+TEST_CASE("a service that comes back is sent what it has not acknowledged, and no more") {
+  Served served;
+  served.begin();
+  std::unique_ptr<FeedProducer> feed;
+  REQUIRE(open(served.address(), feed) == BF_OK);
+  check_sent_over_restarts(served, *feed);
 }
 
 TEST_CASE("a node passes its producers on to another, which need not take others") {
@@ -267,15 +272,7 @@ TEST_CASE("a node passes its producers on to another, which need not take others
   std::unique_ptr<FeedProducer> feed;
   SUBCASE("what is acknowledged is in the log once, whichever of them comes back") {
     REQUIRE_MESSAGE(open(address("clicks"), feed) == BF_OK, client::last_error());
-    for (std::uint64_t n = 0; n < 1000; ++n) {
-      if (n % 250 == 100) {
-        served.end();
-        served.begin();
-      }
-      REQUIRE(put(*feed, n) == BF_OK);
-    }
-    REQUIRE(feed->flush(0) == BF_OK);
-    served.check_has(1000);
+    check_sent_over_restarts(served, *feed);
   }
   SUBCASE("what the other says is passed on") {
     CHECK(open(address("others"), feed, 0.2) == BF_NO_SERVICE);
