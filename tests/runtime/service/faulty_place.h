@@ -10,6 +10,7 @@
 #include "tests/runtime/prepare/pictures.h"
 #include "tests/runtime/service/certificate.h"
 #include "tests/runtime/service/faulty_job.h"
+#include "tests/runtime/service/free_port.h"
 
 namespace batchflow::test {
 
@@ -118,17 +119,6 @@ class FaultyPlace {
   static constexpr std::uint64_t kRows = 1500, kLargeRows = 1300, kPictures = 60, kFiles = 150,
                                  kSlow = 16;
   static constexpr std::size_t kWidth = 16, kLargeWidth = 8192;
-
-  static int free_port() {
-    const protocol::Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    REQUIRE(bind(socket.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
-    REQUIRE(getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
-    return ntohs(address.sin_port);
-  }
 
   Folder folder_;
   bool has_tls_ = false;
