@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 import unittest
+from pathlib import Path
+from unittest import mock
 
 from support import HERE, Folder, needs
 
@@ -121,6 +123,47 @@ class Peers(Folder):
         self.assertEqual(environment._reason("ERROR: no version\n" + advice), "ERROR: no version")
         self.assertEqual(environment._reason("Killed\n"), "Killed")
         self.assertEqual(environment._reason(""), "it printed nothing")
+
+    def test_packages_without_dependencies_come_last_and_are_remembered(self):
+        import environment
+        commands = []
+
+        def run(command, **unused):
+            commands.append(command)
+            (self.folder / "python" / "peer").mkdir(parents=True, exist_ok=True)
+            return subprocess.CompletedProcess(command, 0)
+        with mock.patch.object(environment, "BUILD", self.folder), \
+                mock.patch.object(subprocess, "run", run):
+            def install(**options):
+                commands.clear()
+                self.assertIsNone(environment.install("peer", ["needed"], False, **options)[1])
+                return [command[command.index("install") + 1:] for command in commands
+                        if "install" in command]
+            others, last = install(without_dependencies=["peer"])
+            self.assertEqual([others[-1], last[-2:]], ["needed", ["--no-deps", "peer"]])
+            self.assertNotIn("--no-deps", others)
+            self.assertEqual(install(without_dependencies=["peer"]), [])
+            self.assertEqual(len(install()), 1)
+            self.assertEqual(install(), [])
+
+    def test_a_peer_names_the_system_packages_that_it_needs(self):
+        import runs
+        (self.folder / "pkg-config").write_text('#!/bin/sh\n[ "$2" = there ]\n')
+        (self.folder / "pkg-config").chmod(0o755)
+        peer = mock.Mock(PACKAGES=["needed"], WITHOUT_DEPENDENCIES=["peer"], WITH_SYSTEM=True,
+                         BUILT_WITH={"there": "libthere-dev", "absent": "libabsent-dev"})
+        install = mock.Mock(return_value=(Path("python"), "no network"))
+        with mock.patch.dict(os.environ, PATH=f"{self.folder}:/usr/bin:/bin"):
+            self.assertEqual(runs.interpreter_of(peer, install)[1], "it is built from source, which "
+                             "needs the system's packages libabsent-dev")
+            install.assert_not_called()
+            peer.BUILT_WITH.pop("absent")
+            self.assertEqual(runs.interpreter_of(peer, install), ("python", "no network"))
+        install.assert_called_once_with("peer", ["needed"], True, without_dependencies=["peer"])
+        with mock.patch.dict(os.environ, PATH=str(self.folder / "none")):
+            self.assertEqual(runs.absent_system_packages(peer.BUILT_WITH),
+                             ["pkg-config", "libthere-dev"])
+            self.assertEqual(runs.absent_system_packages({}), [])
 
     def test_what_is_left_behind_counts_and_is_ended(self):
         import took

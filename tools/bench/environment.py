@@ -20,25 +20,34 @@ _END = "<!-- end of what was measured -->"
 
 
 def install(name: str, packages: Sequence[str], with_system: bool = True,
-            timeout_s: float = 1800) -> tuple[Path, Optional[str]]:
-    """The interpreter of an environment, or what went wrong. Finished ones are used again."""
+            timeout_s: float = 1800,
+            without_dependencies: Sequence[str] = ()) -> tuple[Path, Optional[str]]:
+    """The interpreter of an environment, or what went wrong. Finished ones are used again.
+
+    `without_dependencies` are more packages: what these depend on is in `packages`.
+    """
     folder = BUILD / "python" / name
     python, done = folder / "bin" / "python", folder / "installed"
-    wanted = "\n".join(packages)
+    wanted = "\n".join([*packages, *(f"{package} without dependencies"
+                                     for package in without_dependencies)])
     if done.exists() and done.read_text() == wanted:
         return python, None
-    print(f"installing {' '.join(packages) or 'nothing'} into {folder}", file=sys.stderr)
+    names = " ".join([*packages, *without_dependencies]) or "nothing"
+    print(f"installing {names} into {folder}", file=sys.stderr)
     pip = [str(python), "-m", "pip", "install", "--quiet", "--no-input",
-           "--disable-pip-version-check", *packages]
+           "--disable-pip-version-check"]
+    commands = [[sys.executable, "-m", "venv", "--clear",
+                 *["--system-site-packages"] * with_system, str(folder)], [*pip, *packages]]
     if with_system and importlib.util.find_spec("numpy"):
         # The version of the system: its other packages were built for it.
         import numpy
-        pip.append(f"numpy=={numpy.__version__}")
+        commands[-1].append(f"numpy=={numpy.__version__}")
+    if without_dependencies:
+        commands.append([*pip, "--no-deps", *without_dependencies])
     log = folder.with_suffix(".log")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w") as output:
-        for command in ([sys.executable, "-m", "venv", "--clear",
-                         *["--system-site-packages"] * with_system, str(folder)], pip):
+        for command in commands:
             try:
                 ended = subprocess.run(command, stdout=output, stderr=output, timeout=timeout_s)
             except (subprocess.TimeoutExpired, OSError) as error:

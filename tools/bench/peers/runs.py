@@ -228,8 +228,14 @@ def interpreter_of(module: Any, install: Any) -> tuple[str, Optional[str]]:
             [sys.executable, "-c", f"import {name}"], stderr=subprocess.DEVNULL).returncode]
         return sys.executable, (f"{sys.executable} has no {', '.join(missing)}" if missing
                                 else None)
-    name = re.sub(r"\W+", "-", module.PACKAGES[0]).strip("-")
-    python, problem = install(name, module.PACKAGES, getattr(module, "WITH_SYSTEM", True))
+    absent = absent_system_packages(getattr(module, "BUILT_WITH", {}))
+    if absent:
+        return sys.executable, ("it is built from source, which needs the system's packages "
+                                f"{', '.join(absent)}")
+    without_dependencies = getattr(module, "WITHOUT_DEPENDENCIES", [])
+    name = re.sub(r"\W+", "-", [*without_dependencies, *module.PACKAGES][0]).strip("-")
+    python, problem = install(name, module.PACKAGES, getattr(module, "WITH_SYSTEM", True),
+                              without_dependencies=without_dependencies)
     if problem:
         return str(python), problem
     tried = subprocess.run([str(python), "-c", "import " + ", ".join(module.MODULES) +
@@ -237,3 +243,13 @@ def interpreter_of(module: Any, install: Any) -> tuple[str, Optional[str]]:
                            stderr=subprocess.PIPE, text=True)
     output = (tried.stderr.strip().splitlines() or ["it printed nothing"])[-1]
     return str(python), (output[:300] if tried.returncode else None)
+
+
+def absent_system_packages(built_with: dict[str, str]) -> list[str]:
+    """Those that are not installed, of the packages (by the library's name in pkg-config)."""
+    if not built_with:
+        return []
+    if not shutil.which("pkg-config"):
+        return ["pkg-config", *built_with.values()]
+    return [package for library, package in built_with.items()
+            if subprocess.run(["pkg-config", "--exists", library]).returncode]

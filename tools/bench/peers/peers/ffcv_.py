@@ -9,10 +9,13 @@ from .crop import MEAN, SIDE, STD
 from .stored import folder_of, write_once
 
 TITLE = "FFCV"
-PACKAGES = ["ffcv", "torch", "numba", "pillow", "opencv-python-headless"]
+# It depends on opencv-python, which has windows and would overwrite files of the package below.
+WITHOUT_DEPENDENCIES = ["ffcv"]
+PACKAGES = ["numba", "pillow", "opencv-python-headless", "pytorch_pfn_extras", "fastargs",
+            "assertpy", "tqdm", "psutil", "terminaltables"]
 MODULES = ("ffcv", "torch")
-WITH_SYSTEM = False  # it wants a newer PyTorch
-# It is built from source: packages libopencv-dev, libturbojpeg0-dev, pkg-config, g++.
+# It is built from source: libraries by their names in pkg-config, and the packages they are in.
+BUILT_WITH = {"opencv4": "libopencv-dev", "libturbojpeg": "libturbojpeg0-dev"}
 GUARANTEE = "each once an epoch"
 
 
