@@ -14,8 +14,8 @@ namespace batchflow::batch {
 
 class BatchParts {
  public:
-  // Of samples [from, to) of `slot`, which outlives it. `to_layout` is that of `to - from` samples.
-  // The pieces are what copy_samples makes in memory of zeros.
+  // The pieces of samples [from, to) of `slot`, which outlives this. `to_layout` is the layout of
+  // `to - from` samples. Together they are what copy_samples makes in memory of zeros.
   BatchParts(const BlockLayout& layout, const std::byte* slot, std::uint32_t from, std::uint32_t to,
              const BlockLayout& to_layout);
   BatchParts(const BatchParts&) = delete;
@@ -26,7 +26,7 @@ class BatchParts {
   using Piece = std::span<const std::byte>;
 
   void add_field(const BlockLayout::FieldLayout& source, const BlockLayout::FieldLayout& target);
-  // With zeros up to there.
+  // Adds zeros up to `at`, and then the bytes.
   void add(Bytes at, Piece bytes);
   void add_zeros(Bytes end);
 

@@ -1,6 +1,6 @@
 // A plugin in a process of its own, which decides there for the engine. Whatever that process does,
-// each call ends within some 100 ms: with an answer, or without one, and then for good. What it
-// answers is copied, and checked by the proxies.
+// each call ends within some 100 ms. A process that has left a call without an answer is not asked
+// again. Answers are copied, and the proxies check them.
 #pragma once
 
 #include <sys/types.h>
@@ -26,7 +26,7 @@ enum class End : std::uint8_t {
   failed,   // it threw, or broke a rule
   hung,     // it did not answer, though it could
   crashed,  // it has ended
-  lost,     // it was stopped, or got no processor: no fault of the plugin's
+  lost,     // it was stopped, or got no processor or drive: no fault of the plugin's
 };
 
 class PolicyProcess {
@@ -36,9 +36,8 @@ class PolicyProcess {
   PolicyProcess(const PolicyProcess&) = delete;
   ~PolicyProcess() { end(); }
 
-  // Waits until the plugin is loaded there, some seconds at most; called once, before all that
-  // follows, by any thread. Returns what the plugin brings, as Described reads it. Throws
-  // ConfigError.
+  // Waits until the plugin is loaded there, some seconds at most. Any thread calls it, once, before
+  // all that follows. Returns what the plugin brings, as Described reads it. Throws ConfigError.
   std::vector<std::byte> begin();
 
   pid_t process() const { return process_; }  // below 0: it has ended
@@ -49,13 +48,13 @@ class PolicyProcess {
     End end;
     std::string why;
   };
-  // Since it has failed, nothing is answered.
+  // Set: the process has failed, and answers nothing any more.
   const std::optional<Failure>& failure() const { return failure_; }
 
-  // What it was asked last, as a call; a long one is cut.
+  // The last call that it was asked; a long one is cut.
   std::span<const std::byte> last_question() const { return last_question_; }
 
-  // As Answering.
+  // These do what apart::Answering says.
   void tell(std::span<const std::byte> call);
   std::optional<std::span<const std::byte>> ask(std::span<const std::byte> call);
   void reject(std::string_view why) { fail(End::failed, std::string(why)); }

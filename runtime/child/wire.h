@@ -1,5 +1,5 @@
 // How the service and a process that decides in its place share memory: calls in one direction,
-// and one answer at a time in the other. Each side can write its own area alone.
+// and one answer at a time in the other. Each side can write only its own area.
 #pragma once
 
 #include <atomic>
@@ -12,14 +12,14 @@ namespace batchflow::child {
 inline constexpr int kPluginFile = 3;
 inline constexpr int kCallsFile = 4;
 inline constexpr int kAnswersFile = 5;
-// The end of a pipe; the service has the other one, which closes when it ends, or begins anew by
-// exec.
+// One end of a pipe. The service has the other end, which closes when the service ends, or replaces
+// itself by exec.
 inline constexpr int kServiceLives = 6;
 
 inline constexpr std::size_t kHeadBytes = 4096;
 inline constexpr std::size_t kCallBytes = std::size_t{4} << 20;    // a ring
 inline constexpr std::size_t kAnswerBytes = std::size_t{2} << 20;  // of one answer
-// What the process may take. A policy has some bytes for each item.
+// How much memory the process may take. A policy keeps some bytes for each item.
 inline constexpr std::uint64_t kMemoryMost = std::uint64_t{2} << 30;
 
 // In front of the ring. The service writes it.

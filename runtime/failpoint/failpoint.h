@@ -13,8 +13,8 @@
 //   report=FILE                           report_failpoints() appends to it
 //
 // A later entry for the same name replaces an earlier one. `probability` is at most 1, the default.
-// `count` is how often the failpoint acts at most. Whether it acts when it is reached for the n-th
-// time follows from the seed, its name and n alone. Actions:
+// `count` is the most times that the failpoint acts. Whether it acts when it is reached for the
+// n-th time follows from the seed, its name and n alone. Actions:
 //
 //   fail      BF_FAILPOINT answers true: the code does what it does when this fails
 //   short     BF_FAILPOINT_SHORT answers fewer bytes than it was given; BF_FAILPOINT as `fail`
@@ -36,7 +36,7 @@
 
 namespace batchflow::failpoint {
 
-// Replaces the configuration before, and sets all counts to 0. An empty text turns all failpoints
+// Replaces the earlier configuration, and sets all counts to 0. An empty text turns all failpoints
 // off. Throws ConfigError for a text that cannot be read, or that names no failpoint of this
 // program. Counts and draws are exact if no other thread reaches a failpoint meanwhile.
 void configure_failpoints(std::string_view text);

@@ -1,8 +1,8 @@
 // A feed as a dataset: record n is sample n. The index grows while it is used.
 //
 // It has as many samples as a feed may ever have. The engine asks only for those that have come.
-// Where the log is on another node, records are as large as they may be, and have no classes, until
-// that node has sent them.
+// Where the log is on another node, a record counts as large as it may be, and has no class, until
+// that node has sent it.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ namespace batchflow::feeds {
 class FeedIndex final : public sources::SampleIndex {
  public:
   FeedIndex(std::string name, std::shared_ptr<FeedLog> log);
-  // Of a feed with its log on another node.
+  // The index of a feed with its log on another node.
   FeedIndex(std::string name, FeedSettings settings);
 
   // Null: it is on another node.

@@ -13,11 +13,12 @@
 //   state  := producer (8), its last sequence (8), the counts of LogCounts (8 each)
 //   end    := nothing: no record will follow
 //
-// Each file begins with the states of all producers, so those before it may go. A file that has
-// become long without a record is replaced by a new one: what was left out takes no room for good.
+// Each file begins with the states of all producers, so the files before it may go. A file that has
+// grown long without a record is replaced by a new one, so records that were left out take no room
+// for good.
 //
-// Of more than kProducersMost producers those that have sent nothing for longest are forgotten: a
-// record of theirs that is sent again is taken again.
+// Where there are more than kProducersMost producers, those that have sent nothing for longest are
+// forgotten. If such a producer sends a record again, the record is taken again.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +53,7 @@ inline constexpr std::size_t kProducersMost = 1 << 16;
 
 enum class Taken : std::uint8_t { taken, doubled, late, thinned, malformed };
 
-// Of a feed, as its owner must know it.
+// What the owner of a feed must know of it.
 struct FeedState {
   std::uint64_t first = 0;
   std::uint64_t end = 0;  // behind the last durable record
@@ -86,14 +87,14 @@ class FeedLog {
   bool has_to_write() const;
   // Bytes that wait to be written.
   Bytes waiting() const;
-  // Writes what was taken. Otherwise says what is wrong; what could not be written waits on, and
+  // Writes what was taken. Empty, or what is wrong: what could not be written goes on waiting, and
   // the file is as it was.
   [[nodiscard]] std::string write();
 
   // ---- by the thread that makes durable
 
-  // Makes durable what was written before the call. Otherwise says what is wrong. After that the
-  // log takes nothing any more: what the drive has is not known.
+  // Makes durable what was written before the call. Empty, or what is wrong: the log then takes
+  // nothing any more, since it is not known what the drive has.
   [[nodiscard]] std::string sync();
 
   // ---- by any thread
@@ -105,7 +106,7 @@ class FeedLog {
   std::size_t producers() const;     // that are known
   bool has_ended() const;            // and that is durable
   LogCounts counts() const;          // of what was taken, durable or not
-  // The last sequence of the producer of which the fate is durable.
+  // The producer's last sequence that is durable as a record, or durably counted.
   std::uint64_t durable_sequence(std::uint64_t producer) const;
   struct Place {
     std::uint32_t file = 0;  // its number, see file_name
@@ -118,10 +119,10 @@ class FeedLog {
   // Reads the bytes of a record that was found. False: the drive does not give them, or they went
   // meanwhile.
   bool read(const Place& place, std::span<std::byte> to) const;
-  // Below the folder; valid as long as the log. A zero byte follows.
+  // A name in the folder, valid as long as the log. A zero byte follows.
   std::string_view file_name(std::uint32_t file) const;
   Bytes file_bytes(std::uint32_t file) const;
-  // Removes files of which all records are before that one.
+  // Removes the files that have only records before this one.
   void drop_before(std::uint64_t record);
 
  private:
@@ -139,12 +140,12 @@ class FeedLog {
     std::vector<Entry> entries;
     protocol::Descriptor file;
   };
-  // Waits to be written: whole frames, no more than a file may have, or one that is longer. So the
+  // Frames that wait to be written: no more bytes than a file may have, or one longer frame. So the
   // last file, which always stays, never takes most of what a small log keeps.
   struct Pending {
     std::vector<std::byte> bytes;
     std::vector<Entry> entries;  // of its records; offsets count from its beginning
-    // The last one of each producer that these frames, or those before, tell of.
+    // The last sequence of each producer in these frames, or counted before them.
     std::vector<std::pair<std::uint64_t, std::uint64_t>> sequences;
     bool ends = false;  // the end is among them
   };
@@ -177,16 +178,16 @@ class FeedLog {
   Bytes cut_ = 0;
   protocol::Descriptor lock_;
 
-  // By the thread that takes. A state is never written before its records.
+  // Used by the thread that takes. A state is never written before its records.
   std::deque<Pending> pending_;
   std::uint64_t pending_records_ = 0;
   std::vector<std::byte> body_;  // scratch
   bool end_waits_ = false;
   std::int64_t newest_ns_ = INT64_MIN;
 
-  // All below. Only the thread that takes changes the producers that there are, the counts and the
-  // last of the segments, so it reads these without the lock, and never waits for the drive with
-  // it.
+  // Guards all below. Only the thread that takes changes which producers there are, the counts and
+  // the last segment. So it reads these without the lock, and never waits for the drive while it
+  // holds it.
   mutable std::mutex mutex_;
   std::deque<std::shared_ptr<Segment>> segments_;
   std::map<std::uint64_t, Producer> producers_;

@@ -21,7 +21,7 @@ class FeedError : public std::runtime_error {
 };
 
 struct FeedSettings {
-  std::uint64_t id = 0;  // no two feeds have the same: the version of the dataset
+  std::uint64_t id = 0;  // no two feeds have the same one; the dataset's version follows from it
   // What a record is: `bytes` (a picture, or anything that a pipeline decodes), or numbers, such as
   // `f32[16]` or `u8[224,224,3]`.
   std::string schema = "bytes";

@@ -1,5 +1,6 @@
-// What is used of librdkafka. It is looked for while the program runs, so that no build needs it,
-// nor its headers. The declarations are those of its stable interface (librdkafka.so.1).
+// The functions of librdkafka that feeds use. The library is looked for while the program runs, so
+// no build needs it or its headers. The declarations are those of its stable interface
+// (librdkafka.so.1).
 #pragma once
 
 #include <cstddef>

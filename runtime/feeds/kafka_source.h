@@ -1,8 +1,9 @@
 // Sends the records of a topic of Kafka to a feed.
 //
-// To the feed, each partition is a producer. A record's sequence is its offset and one more. So the
-// feed's own log says where to go on, and a record comes once; Kafka keeps no offsets for it. What
-// is not acknowledged stays in Kafka alone. Where the feed has no room, the source waits.
+// To the feed, each partition is a producer. A record's sequence is its offset plus one. So the
+// feed's own log says where to go on, and a record comes once; Kafka keeps no offsets for the feed.
+// A record that is not acknowledged is in Kafka alone. Where the feed has no room, the source
+// waits.
 #pragma once
 
 #include <functional>

@@ -1,8 +1,8 @@
 // Copies between the host and a device in one direction, by a thread of its own. Their order is
 // that of runtime/gpu/copy_queue.h.
 //
-// All go by one stream, whatever their urgency: measured with a stream for each, an engine stayed
-// with one of them for as long as there was something on it, and an urgent copy on another waited
+// All use one stream, whatever their urgency. With a stream for each urgency, an engine was seen to
+// stay with one stream as long as there was something on it, while an urgent copy on another waited
 // for a second. The thread asks for the end of what is in flight every few microseconds rather than
 // wait for it, so that an urgent copy begins at once. While nothing is to be copied it sleeps.
 #pragma once
@@ -44,7 +44,7 @@ class Copies {
   const std::unique_ptr<CopyLane> lane_;
   CopyQueue queue_;
   // What other threads have added. The thread holds the mutex only to take it, and never while it
-  // asks the device: it would have the mutex again before another thread is awake.
+  // asks the device: otherwise it would have the mutex again before another thread is awake.
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Copy> added_;

@@ -39,7 +39,7 @@ struct Copy {
 
 struct CopySettings {
   Bytes piece_bytes = Bytes{8} << 20;
-  std::uint32_t pieces_in_flight = 2;  // of one urgency and what is more urgent
+  std::uint32_t pieces_in_flight = 2;  // of one urgency and all that are more urgent
   Bytes small_bytes = Bytes{1} << 20;  // pieces up to this size go together
   std::uint32_t together_most = 512;
 };
@@ -55,7 +55,7 @@ class CopyQueue {
   explicit CopyQueue(CopySettings settings) : settings_(settings) {}
 
   void add(Copy copy);
-  // The next bundle, which is in flight from now on; none while as many are as may be.
+  // The next bundle, which is in flight from now on. None: as many are in flight as may be.
   std::optional<Bundle> next();
   // The newest bundle in flight did not begin. Its copies fail.
   void refuse(const std::string& problem);

@@ -1,5 +1,5 @@
-// Pictures that wait to be decoded, by way, and what becomes of them. It knows no GPU: the threads
-// that decode take pictures out and say what came of them.
+// Pictures that wait to be decoded, a queue for each way, and what becomes of them. It knows no
+// GPU: the threads that decode take pictures out and say what came of them.
 //
 // A picture that one way cannot decode goes on to the next: from the engines and the GPU's cores to
 // the way with codes on the CPU, from there to the CPU. What no way decodes is "not decoded", with
@@ -72,8 +72,8 @@ class DecodeQueue {
   void add(std::span<const JpegPicture> pictures, std::span<JpegResult> results,
            std::function<void()> done);
 
-  // Waits for pictures of this way; empty after close(), or after `patience`. A way that wants many
-  // at once says so: it waits a little until `least` are there.
+  // Waits for pictures of this way; empty after close(), or after `patience`. A thread that wants
+  // many pictures at once asks for `least`, and waits a little until so many are there.
   struct Wanted {
     std::size_t most = 1;
     std::size_t least = 1;

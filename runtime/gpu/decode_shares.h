@@ -1,10 +1,11 @@
 // Which picture is decoded in which way, when several ways decode at once: on the CPU, on the GPU's
 // cores, by its decoder engines.
 //
-// Each picture goes where it is done first in 99 of 100 cases: that is when it is expected there,
-// given what waits and how fast the way has been of late, and by how much the way's pictures have
-// been later than expected, at the 99th percentile. So a batch ends in all ways at about the same
-// time, and a way with slow pictures has a smaller share than its mean rate would give it.
+// Each picture goes to the way that will have it done first in 99 of 100 cases. That time is the
+// sum of two. One is when the way is expected to be done, by what waits there and how fast it has
+// been of late. The other is by how much its pictures came later than expected, at the 99th
+// percentile. So a batch ends in all ways at about the same time, and a way with slow pictures has
+// a smaller share than its mean rate would give it.
 //
 // It reads no clock and has no thread: the caller tells it how long things took.
 #pragma once
@@ -47,7 +48,8 @@ class DecodeShares {
     std::int64_t expected_ns;  // until the picture is done
   };
 
-  // `hardware_share`: this part of the pictures that may go there, whatever is measured.
+  // `hardware_share`: of the pictures that may go to the decoder engines, this part does, whatever
+  // is measured.
   explicit DecodeShares(const std::array<Way, kJpegWays>& ways,
                         std::optional<double> hardware_share = {});
 
@@ -73,13 +75,14 @@ class DecodeShares {
   std::uint64_t chosen(JpegWay way) const { return of(way).chosen; }
 
  private:
-  // How late pictures are is known of the last so many, and counted anew after so many more.
+  // How late a way's pictures are follows from the last kWindow of them. It is worked out anew
+  // after each kPeriod more.
   static constexpr std::size_t kWindow = 1024;
   static constexpr std::uint64_t kPeriod = 64;
-  // A way that had none of the last so many pictures, of all ways, forgets how late it was by and
-  // by.
+  // A way that got none of the last so many pictures of all ways forgets little by little how late
+  // it was.
   static constexpr std::uint64_t kUnused = 256;
-  // A way that is not chosen any more is tried again after so many pictures. It is more than a
+  // A way that is not chosen any more is tried again after so many pictures. These are more than a
   // hundred batches, so that a slow way does not show in the 99th percentile.
   static constexpr std::uint64_t kTrial = 1 << 16;
 

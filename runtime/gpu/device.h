@@ -2,9 +2,9 @@
 // processes map, and fences.
 //
 // There are two implementations. That of CUDA is in cuda_device.cpp. That of the host
-// (runtime/gpu/host_device.h) does the same in plain memory, so that all which is built upon this
-// interface is tested without a GPU. A program may call everything from any thread, but for a
-// CopyLane, which belongs to one.
+// (runtime/gpu/host_device.h) does the same in plain memory, so that all that uses this interface
+// is tested without a GPU. A program may call everything from any thread, but for a CopyLane, which
+// belongs to one.
 #pragma once
 
 #include <cstddef>
@@ -83,8 +83,8 @@ class DeviceMemory {
   // Whether this process cannot write to it. Of imported memory it may be false where the driver
   // refuses such mappings.
   virtual bool is_read_only() const = 0;
-  // For another process, which imports it. Whoever has it can map the memory writable, too: it must
-  // be given to processes of the same user alone. Throws GpuError.
+  // For another process, which imports it. A process that has it can map the memory writable, too.
+  // So it must go only to processes of the same user. Throws GpuError.
   virtual protocol::Descriptor export_descriptor() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// The functions of CUDA's driver that the runtime library has no counterpart of. They are looked
+// The functions of CUDA's driver that have no counterpart in its runtime library. They are looked
 // for when they are first needed, so a program starts on machines without a driver.
 #pragma once
 

@@ -1,5 +1,5 @@
 // The host in place of a GPU: for tests, and for machines without one. "Device" memory is a memory
-// file, and copies happen when their end is asked for, as late as a GPU may make them.
+// file, and a copy happens only when its end is asked for: as late as a GPU may make it.
 #pragma once
 
 #include <atomic>

@@ -35,7 +35,7 @@ class JpegDecoders {
     unsigned host_huffman_threads = 0;
     unsigned cuda_threads = 1;
     unsigned hardware_threads = 2;
-    // The cores' way costs the engines' more than it gives, so it is for GPUs without engines.
+    // Whether the cores decode beside the engines. That slows the engines by more than it gives.
     bool cuda_beside_engines = false;
     std::optional<double> hardware_share;
     // How many pictures the engines and the cores are given at once.
@@ -62,7 +62,7 @@ class JpegDecoders {
 
   std::uint64_t decoded_by(JpegWay way) const;
   double late_ns(JpegWay way) const;
-  // Ways that are there, and of those that are not the reason.
+  // For each way: that it is there, or the reason why it is not.
   const std::vector<std::string>& notes() const;
 
  private:

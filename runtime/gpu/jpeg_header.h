@@ -12,9 +12,9 @@ namespace batchflow::gpu {
 
 struct JpegHeader {
   kernels::Extent2 extent;
-  // Where a picture of this kind may be tried. The GPU gets what gives there the pixels of the CPU,
-  // nearly: eight bits, grey or YCbCr, with an end. What is damaged in another way is found by the
-  // decoder, or on a GPU perhaps not.
+  // The ways in which a picture of this kind may be tried. A GPU gets only pictures that it decodes
+  // to nearly the CPU's pixels: eight bits, grey or YCbCr, with an end. The decoder finds other
+  // damage, on a GPU perhaps not all of it.
   JpegWays ways = 0;
 };
 

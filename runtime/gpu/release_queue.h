@@ -26,8 +26,8 @@ class ReleaseQueue {
   ReleaseQueue(const ReleaseQueue&) = delete;
   ReleaseQueue& operator=(const ReleaseQueue&) = delete;
 
-  // What is released is read by work on these streams, as far as is known. `released` is called by
-  // the queue's thread. Never when the device is lost.
+  // Work on these streams reads what is released, as far as is known. The queue's thread calls
+  // `released`, but never when the device is lost.
   void add(std::vector<void*> streams, std::function<void()> released);
   std::size_t waiting() const;
 

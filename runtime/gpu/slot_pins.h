@@ -1,9 +1,9 @@
 // Which slots of device memory are pinned by which processes.
 //
 // A job's process releases a slot once its device has done everything that reads it
-// (runtime/gpu/release_queue.h). A process that ends, or loses its connection, may have given
-// work to the device that still reads; only when the process is no more has the driver ended that
-// work. So its slots stay pinned until then.
+// (runtime/gpu/release_queue.h). A process that ends, or loses its connection, may have given the
+// device work that still reads. The driver has ended that work only when the process is no more. So
+// its slots stay pinned until then.
 #pragma once
 
 #include <cstdint>

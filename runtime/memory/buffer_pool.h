@@ -1,5 +1,5 @@
-// Large buffers that are used again. The pages of one that is new come at its first use, one fault
-// each, which costs more than to fill them from a fast link.
+// Large buffers that are used again. A new buffer gets its pages at its first use, one fault each.
+// That costs more than to fill it from a fast link.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ class BufferPool {
   // Idle buffers take at most so many bytes.
   explicit BufferPool(std::size_t idle_most) : idle_(std::make_shared<Idle>(idle_most)) {}
 
-  // Holds anything. Null: `bytes` is 0.
+  // A buffer with anything in it. Null: `bytes` is 0.
   std::shared_ptr<std::byte[]> take(std::size_t bytes);
   std::size_t idle_bytes() const;
 

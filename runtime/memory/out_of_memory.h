@@ -2,8 +2,9 @@
 //
 // A thread of the service keeps data that others rely on, and half a change of it is worse than
 // none. So it waits: first a reserve is given away, then the thread sleeps until others have given
-// memory back. Work that can be given up as a whole, and that has a size from outside, says so with
-// MayRunOutOfMemory. There `new` throws std::bad_alloc, and what catches it ends that work alone.
+// memory back. Some work can be given up as a whole, and its size comes from outside. Such work
+// says so with MayRunOutOfMemory. There `new` throws std::bad_alloc, and what catches it ends that
+// work alone.
 //
 // This holds only in a program that calls prepare_for_no_memory(); elsewhere `new` always throws.
 #pragma once

@@ -57,7 +57,7 @@ class ScratchBudget {
   std::mutex mutex_;
   std::condition_variable changed_;
   Bytes left_;
-  std::uint64_t came_ = 0, served_ = 0;  // that wanted some, and got it
+  std::uint64_t came_ = 0, served_ = 0;  // calls that wanted some, and that got it
 };
 
 // What a sample has of the budget: nothing beside what its worker always has, or all that it needs.

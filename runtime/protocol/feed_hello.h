@@ -13,8 +13,8 @@ struct FeedHello {
   std::string producer;  // a name
   std::string schema;    // what its records are
   bool waits = true;     // it can wait where the feed has no room
-  // Names the producer's process by chance, so that its new connection takes the place of the old,
-  // of which the feed may not know yet that it is lost. 0: the old one stays.
+  // A random number for the producer's process. A new connection with the same number takes the
+  // place of the old one, which the feed may not yet know to be lost. 0: the old one stays.
   std::uint64_t instance = 0;
 };
 

@@ -19,8 +19,8 @@ inline constexpr std::string_view kFeedSocket = "feed.sock";
 sockaddr_un feed_address(const Descriptor& folder);
 // A connection that never waits. None, with the reason in `problem`: nothing takes records there.
 Descriptor connect_to_feed(const std::string& folder, std::string& problem);
-// What a call on such a connection has moved, of which it said `count`: 0 if it must be made again
-// later, -1 if the connection is over.
+// How many bytes a call on such a connection has moved, if it returned `count`. 0: the call must be
+// made again later; -1: the connection is over.
 std::ptrdiff_t bytes_moved(ssize_t count);
 
 }  // namespace batchflow::protocol

@@ -8,8 +8,8 @@
 //   ack     : sequence (8): records up to it are durable, or were counted as left out; flags (1)
 //   refused : why, as a text; then the feed closes the connection
 //
-// Numbers are little-endian. Sequences of a producer are above 0 and grow. They are what tells a
-// record that is sent again from a new one.
+// Numbers are little-endian. Sequences of a producer are above 0 and grow. By its sequence a feed
+// tells a record that is sent again from a new one.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Cuts bytes that arrive one after another into frames. A frame is four bytes of length,
 // little-endian, and then as many bytes as these say.
 //
-// The cutter knows no socket. A reader puts the next bytes where `room` says. That never reaches
+// The cutter knows no socket. A reader puts the next bytes into `room`. The room never reaches
 // beyond the end of the frame, so descriptors that come with some bytes belong to the same frame as
 // the bytes. Memory grows with the bytes that have come, not with what a length claims.
 #pragma once
@@ -31,7 +31,7 @@ class FrameCutter {
   // A length was zero or beyond kFrameMost, so that what follows cannot be understood.
   bool broken() const { return broken_; }
   bool in_a_frame() const { return filled_ != 0; }
-  // The memory that is taken for a frame that is not whole.
+  // The memory that an unfinished frame takes.
   std::size_t bytes_held() const { return body_.capacity() > 15 ? body_.capacity() : 0; }
 
  private:

@@ -111,7 +111,8 @@ struct JoinAnswer {
   std::string state;               // where the job begins
   std::vector<std::string> notes;  // what the user should know of the data
   std::string ticket = {};         // a secret of this rank: a process that shows it may replace it
-  // What the service has taken of the request's. A service that does not know them takes none.
+  // The request's options as the service has taken them. A service that does not know them takes
+  // none.
   OrderOptions order_options = {};
 };
 
@@ -121,8 +122,8 @@ struct Refused {
   std::string message;
   // The path that a job should open and show when it asks again; empty: that would not help.
   std::string show = {};
-  // Of a rank that comes back: others have been given so many batches. It has them, too, and is to
-  // come when it has given them. 0: this is not the reason.
+  // For a rank that comes back: the others have been given so many batches. This rank has them,
+  // too, and is to come again when it has given them. 0: this is not the reason.
   std::uint64_t steps_given = 0;
 };
 
@@ -151,8 +152,8 @@ struct SamplesSum {
   std::uint64_t pairs = 0;
 };
 
-// Which sample has this name: the first one from key `from` on, of kMost samples at most. The
-// answer has its key, or where to look on; neither: none has.
+// Asks which sample has this name: the first from key `from` on, of kMost samples at most. The
+// answer has its key, or in `next` where to look further; neither: no sample has the name.
 struct FindMessage {
   static constexpr std::uint64_t kMost = 4096;
   std::string name;
@@ -161,7 +162,7 @@ struct FindMessage {
   std::optional<std::uint64_t> next = {};
 };
 
-// Without `message` it is the question which other ranks hold this one up, with it the answer.
+// The question which other ranks hold this rank up; with `message` it is the answer.
 struct WaitingMessage {
   std::optional<std::string> message;
 };

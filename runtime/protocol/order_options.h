@@ -18,7 +18,7 @@ struct WeighedSource {
   friend bool operator==(const WeighedSource&, const WeighedSource&) = default;
 };
 
-// All sources of a mixture have these weights from sample `at` of the job on.
+// From sample `at` of the job on, the sources of a mixture have these weights.
 struct ScheduledWeights {
   std::uint64_t at = 0;
   std::vector<double> weights;
@@ -34,21 +34,22 @@ struct OrderOptions {
   std::vector<WeighedSource> sources = {};  // mixed
   bool sources_in_order = false;            // mixed: they are not shuffled
   bool weights_change = false;              // mixed: the job may ask for other weights
-  // A buffer that the service fills: of so many exemplars, 0: none; by this policy. Jobs of a user
-  // that give one name, of one dataset, have one buffer; without a name the job's is meant.
+  // A buffer that the service fills: its size (0: there is none), and the policy that fills it.
+  // Jobs of one user and dataset that give the same name share one buffer; the name is the job's
+  // unless given.
   std::uint32_t buffer_exemplars = 0;
   std::string buffer_policy = {};
   std::string buffer_name = {};
-  // Live: how long a step waits for records before it is filled; from which of the last records
-  // that the job has had, 0: never; whether fills only stand for what is missing; whether the job
+  // Live: how long a step waits for records before it is filled; from how many of the job's last
+  // records, 0: it is never filled; whether fills only stand for what is missing; whether the job
   // begins with the next record that comes, instead of the oldest that is there.
   double fills_after_s = 0;
   std::uint64_t fills_from = 0;
   bool fills_cut = false;
   bool from_newest = false;
-  std::optional<std::uint64_t> begin_at = {};  // live: with this record
+  std::optional<std::uint64_t> begin_at = {};  // live: the first record of the job
   bool keyed = false;  // live: the program asks for samples by their keys, one in each batch
-  // Mixed: weights that are known before; and the policy by which others come, empty: none.
+  // Mixed: weights that are known beforehand, and the policy that sets others (empty: none does).
   std::vector<ScheduledWeights> schedule = {};
   std::string weights_policy = {};
   // Whether weights may come that are not known when the job begins.

@@ -1,4 +1,4 @@
-// How a process is spawned that belongs to the service, and not to its terminal.
+// How to spawn a process that belongs to the service, and not to its terminal.
 #pragma once
 
 #include <signal.h>

@@ -77,7 +77,7 @@ struct BatchRecord {  // followed by its slices, and by `index_bytes` bytes
 inline constexpr std::size_t kSlicesMost =
     (kRecordMost - sizeof(BatchRecord)) / sizeof(SliceRecord);
 
-// Of the samples that a record names by their indices.
+// A record names at most so many samples by their indices.
 inline constexpr std::uint64_t kChosenMost = 1 << 22;
 
 struct EpochEndedRecord {
@@ -91,8 +91,9 @@ struct FinishedRecord {
   std::uint32_t reserved = 0;
 };
 
-// Of a mixture: its sources have other weights from some draw on. It comes before the step of that
-// draw, and is followed by the bytes of an order::MixtureChange. From the job the same asks for it.
+// The sources of a mixture have other weights from some draw on. The record comes before the step
+// of that draw; the bytes of an order::MixtureChange follow it. A job sends the same record to ask
+// for such a change.
 struct MixtureRecord {
   std::uint32_t kind = 0;  // of either direction
   std::uint32_t reserved = 0;
@@ -203,8 +204,8 @@ struct KeysRecord {
 inline constexpr std::size_t kKeysInRecord =
     (kRecordMost - sizeof(KeysRecord)) / sizeof(std::uint64_t);
 
-// What a rank loses on each source of a mixture, of which the weights go by that. It is followed by
-// `count` numbers; what is no number says nothing of its source.
+// A rank's loss on each source of a mixture that sets its weights by losses. It is followed by
+// `count` numbers; a NaN says nothing of its source.
 struct LossesRecord {
   JobRecordKind kind = JobRecordKind::losses;
   std::uint32_t count = 0;  // at most kSourcesMost
@@ -219,7 +220,7 @@ std::span<const std::byte> bytes_of(const Record& record) {
   return std::as_bytes(std::span<const Record, 1>(&record, 1));
 }
 
-// A record of the service after reading, checked as far as is possible without knowing the job.
+// A record of the service that was read, and checked as far as is possible without knowing the job.
 struct ServiceMessage {
   ServiceRecordKind kind = ServiceRecordKind::finished;
   BatchRecord batch;
@@ -253,7 +254,7 @@ struct JobMessage {
 bool read_job_record(std::span<const std::byte> record, JobMessage& out, std::string& problem);
 
 // Writes a batch and its slices as one record to `out`. `batch` says which slices are its own; the
-// others are those of other ranks. `indices` are the bytes of those of chosen samples.
+// others are those of other ranks. `indices` has the bytes of the chosen samples' indices.
 // REQUIRES: batch_bytes(slices.size(), indices.size()) <= kRecordMost
 void write_batch(BatchRecord batch, std::span<const order::Slice> slices,
                  std::vector<std::byte>& out, std::span<const std::byte> indices = {});

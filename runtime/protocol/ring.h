@@ -4,9 +4,8 @@
 // whether it sleeps), and the records. In the ring from the service to a job, the records and the
 // writer's page are in a sealed memory file that the job maps read-only; the reader's page is in
 // the job's own file. In the ring from the job it is the other way round. Each side keeps its own
-// count in private memory. It takes a number that the other side wrote for one that may be
-// anything: it reads it once and checks it. If the number cannot be right, the ring is broken for
-// good.
+// count in private memory. A number that the other side wrote may be anything, so it is read once
+// and checked. If it cannot be right, the ring is broken for good.
 //
 // A record has at most kRecordMost bytes and never wraps around: a writer skips what is left at the
 // end. Before each record is a word with its size. All begin at multiples of 8.
@@ -83,7 +82,7 @@ class RingReader {
     }
     return !broken_;
   }
-  void free_read();  // the writer may use the room of all records that were read again
+  void free_read();  // the room of all records that were read is the writer's again
   // Announces that the reader is about to sleep. False: there is a record to read.
   bool fall_asleep();
   void awake();

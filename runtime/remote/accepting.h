@@ -1,4 +1,4 @@
-// What all that listen on TCP share: where they listen, what they know of the other side, and how
+// What all listeners on TCP share: where they listen, what they know of the other side, and how
 // they refuse it.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace batchflow::remote {
 
-// `port` 0: any free one. `bound`: the port that it is. Throws ConfigError.
+// `port` 0: any free one. `bound` is set to the port that it is. Throws ConfigError.
 protocol::Descriptor listen_at(const std::string& address, int port, std::uint16_t& bound);
 
 // The address of the other side, without its port.

@@ -33,7 +33,7 @@ struct OpenedFeed {
   std::unique_ptr<FeedEnd> end;  // null: it is not reached
   std::string why, problem;      // then, as protocol::Refused has them
 };
-// The feed of that name, which has its log in the folder; none: there is no such feed.
+// The feed of that name, which has its log in the folder. An empty folder: there is no such feed.
 OpenedFeed open_feed_in(const std::string& folder, const std::string& name);
 // Whether the service has answered that the feed is reached. False: with its reason.
 bool is_feed_open(TcpChannel& channel, TcpChannel::Clock::time_point deadline, std::string& why,

@@ -1,5 +1,6 @@
-// Listens for remote jobs. It is off unless a port is given, and takes only jobs that show a token.
-// Where there are many connections, the oldest that has shown no token makes room for a new one.
+// Listens on TCP for remote jobs, producers of feeds and other nodes. It is off unless a port is
+// given, and serves only a connection that shows a token. Where there are many connections, the
+// oldest that has shown no token makes room for a new one.
 #pragma once
 
 #include <atomic>

@@ -26,12 +26,11 @@ struct RemoteOptions {
 // Reads a file with a token on each line. Answers what is wrong: there is none, one is too short,
 // or others than its owner can read the file. Empty: nothing.
 std::string read_tokens(const std::string& file, std::vector<std::string>& tokens);
-// What a connection is for, beside a rank of a job: an agent's with its coordinator, a node's that
-// asks another for its blocks and samples, a producer's to a feed, or an agent's for a producer
-// that has come to it.
+// What a connection is for, if not for a rank of a job. An agent reaches its coordinator, a node
+// asks a peer for blocks and samples, a producer sends to a feed, or an agent forwards a producer.
 inline constexpr std::string_view kAgent = "agent", kPeer = "peer", kProducer = "producer",
                                   kForwarded = "forwarded";
-// `as` is empty for a rank of a job; `feed` is the name of a producer's.
+// `as` is empty for a rank of a job; `feed` names the feed of a producer.
 std::string token_message(std::string_view token, std::string_view as = {},
                           std::string_view feed = {});
 

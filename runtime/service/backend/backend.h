@@ -1,6 +1,6 @@
-// Carries out the engine's commands on a real node: hands each to the part that owns what it is
-// about. Readings read files, preparations have blocks prepared, gatherings put batches together;
-// batches go to the jobs' connections. It decides nothing, and does nothing without a command.
+// Carries out the engine's commands on a real node, and hands each to the part that it concerns.
+// Readings read files, preparations have blocks prepared, gatherings put batches together; batches
+// go to the jobs' connections. It decides nothing, and does nothing without a command.
 //
 // It lives on the service's thread. Other threads report through `Post`, which runs a function
 // there.
@@ -31,7 +31,8 @@
 
 namespace batchflow::service {
 
-// Carries out the commands that are about jobs. Jobs does, and Warming, which stands before it.
+// Carries out the commands that are about jobs. Jobs implements it, and so do Warming, which stands
+// before Jobs, and the ranks of an agent's node.
 class JobCommands {
  public:
   virtual void admitted(const engine::Admit& command) = 0;
@@ -93,7 +94,7 @@ class Backend {
   // Reports the timers that are due. next_timer() is when the next one is due.
   void fire_timers(Instant now);
   Instant next_timer() const { return timers_.empty() ? kNever : timers_.begin()->first; }
-  // These may differ from what it began with: fewer workers than the engine wants, another budget.
+  // Both may change while it runs: the most workers, whatever the engine wants, and the budget.
   void set_workers_most(std::uint32_t workers) { preparations_.set_workers_most(workers); }
   void set_memory(Bytes bytes);
   // The prepared block in a slot, for a peer. Nothing: there is none.

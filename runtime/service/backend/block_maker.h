@@ -61,7 +61,7 @@ struct PreparationReport {
   engine::Outcome outcome = engine::Outcome::done;
   std::vector<SampleId> corrupt;
   std::vector<std::string>
-      problems;  // of these, in turn; empty: it was not there. Of a failure, why
+      problems;  // why each is corrupt, in turn; empty: it was not there. Or why the task failed
   Duration took{0};
   std::uint32_t samples = 0;
   // Decoded samples to keep. A preparation that was given up meanwhile has none, since its share
@@ -72,13 +72,12 @@ struct PreparationReport {
     ItemStore::Item item;
   };
   std::vector<Decoded> decoded;
-  // The report of a preparation that could not begin or end, because the machine has no memory for
-  // it.
+  // Set: the preparation could not begin or end, because the machine has no memory for it.
   std::optional<PreparationTask> unbegun;
 };
 
-// Makes samples of one task into its slot, by a preparer of its own. Several may make samples of
-// the same task, each others of it, unless it has a ragged field.
+// Makes samples of one task into its slot, by a preparer of its own. Several makers may share a
+// task, each with other samples of it, unless a field is ragged.
 class BlockMaker {
  public:
   // Samples are found and made this many at a time.

@@ -23,9 +23,9 @@ struct CopyTask {
   std::shared_ptr<const batch::BlockLayout> from_layout;
   Slot to;
   std::shared_ptr<const batch::BlockLayout> to_layout;
-  std::uint32_t first = 0;  // samples [first, last) of the one
+  std::uint32_t first = 0;  // samples [first, last) of `from`
   std::uint32_t last = 0;
-  std::uint32_t at = 0;  // of the other
+  std::uint32_t at = 0;  // where in `to`: an index
   std::uint8_t marks = 0;
 };
 

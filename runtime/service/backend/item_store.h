@@ -49,7 +49,7 @@ class ItemStore {
   ~ItemStore();
   ItemStore(const ItemStore&) = delete;
 
-  // What an item of these parts takes.
+  // The memory that an item of these parts takes.
   static Bytes needed_for(std::span<const std::span<const std::byte>> parts);
   // Replaces what was there. False, and nothing is there: the budget or the machine has no memory
   // for it.
@@ -84,11 +84,11 @@ class ItemStore {
   void put_aside(ShareId share, Aside what);
   std::vector<Aside> asides(Digest version) const;
   std::vector<ItemId> aside(Aside what) const;
-  // The share has it from now on, beside what the share has already.
+  // The share has these items from now on, beside those that it has already.
   void adopt(Aside what, ShareId share);
-  // All but what was put aside.
+  // Drops all but what was put aside.
   void drop_shares();
-  Bytes bytes() const;  // that they take, also those that were dropped and are still held
+  Bytes bytes() const;  // that items take, also those that were dropped and are still held
   struct Sum {
     std::uint64_t items = 0;  // that can be found
     Bytes bytes = 0;
@@ -133,7 +133,7 @@ class ItemStore {
   void give_back(storage::FreePages::Page first, storage::FreePages::Page count,
                  storage::FreePages::Page uncounted);
   void empty(storage::FreePages::Page first, storage::FreePages::Page count);
-  // Gives pages of whole regions back that are in no item. True: there were some.
+  // Gives back the pages of whole regions that no item has. True: there were some.
   bool give_back_spare();
   void release(const Kept& kept);
   bool drop_aside();

@@ -34,7 +34,7 @@ class KeptSamples {
   void open(DatasetId dataset, Digest prefix, ShareId share);
   void open_decoded(DatasetId dataset, Digest prefix, ShareId share);
   std::vector<ShareId> shares_of(DatasetId dataset, Digest prefix) const;
-  // All of it stays for the next engine.
+  // Puts all samples aside for the next engine.
   void put_aside();
   // What is there of the dataset from before this engine, each form for itself.
   struct Before {
@@ -54,9 +54,9 @@ class KeptSamples {
   void put(ShareId share, ItemId item, std::span<const std::span<const std::byte>> parts);
   void put(ShareId share, ItemId item, ItemStore::Item copied, Bytes bytes);
   void drop(ShareId share, ItemId item) { items_.drop(share, item); }
-  // Drops decoded samples until they took this much, for a batch that the engine has granted
-  // memory: they may take far more than the engine counts, until it is told their sizes. It notices
-  // when it misses one. False: nothing was dropped.
+  // Drops decoded samples that took this much, for a batch that the engine has granted memory.
+  // Decoded samples may take far more than the engine counts until their sizes are reported to it.
+  // The engine notices when it misses one. False: nothing was dropped.
   bool drop_decoded(Bytes bytes);
   // Reports to the engine what decoded samples take, where that has changed.
   void measure_decoded();
@@ -75,7 +75,7 @@ class KeptSamples {
  private:
   struct DecodedShare {
     DatasetId dataset;
-    Bytes counted = 0;  // for a sample by the engine, as far as it was told; 0: never
+    Bytes counted = 0;  // by the engine for a sample, by the last report; 0: none
   };
   ItemStore::Aside aside(DatasetId dataset, Digest prefix) const;
   static std::uint64_t key(DatasetId dataset, SampleId sample) {

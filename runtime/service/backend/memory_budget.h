@@ -19,9 +19,9 @@ class MemoryBudget {
   explicit MemoryBudget(Bytes most) : most_(most) {}
   MemoryBudget(const MemoryBudget&) = delete;
 
-  // False: less than that is left, even without what is only held in advance.
+  // False: less than that is left, even when all that is only held in advance is given back.
   bool take(Bytes bytes) { return take_now(bytes) || (reclaim_ && reclaim_() && take_now(bytes)); }
-  // The same of what is not held in advance: for what may as well be done without.
+  // The same, but leaves alone what is held in advance: for uses that can be done without.
   bool take_now(Bytes bytes) {
     Bytes used = used_.load(std::memory_order_relaxed);
     const Bytes most = this->most();

@@ -1,5 +1,5 @@
 // What a backend asks of the backends of other nodes: parts of their blocks, samples that they
-// keep, and that they keep samples.
+// keep, and to keep further samples.
 //
 // A call returns at once. Its `done` is called later, on the service's thread.
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace batchflow::service {
 
-// What has come of a node. Its memory is not cleared before: that would cost as much as a copy.
+// What has come from a node. Its memory is not cleared first: that would cost as much as a copy.
 struct Payload {
   std::shared_ptr<std::byte[]> memory;
   std::size_t bytes = 0;
@@ -62,7 +62,7 @@ struct KeptItems {
 
 class Peers {
  public:
-  // Nothing: the node is not reached, or has not got it.
+  // `done` gets nothing if the node is not reached, or has not got it.
   virtual void fetch(NodeId from, const WantedSlice& wanted,
                      std::function<void(std::optional<FetchedSlice>)> done) = 0;
   virtual void fetch(NodeId from, WantedItems wanted,

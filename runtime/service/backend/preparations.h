@@ -29,7 +29,7 @@ class Preparations {
     std::uint64_t blocks = 0;
   };
 
-  // `scratch` is of all workers.
+  // `scratch` is for all workers together.
   Preparations(const BackendContext& context, std::uint32_t workers_most,
                const memory::ScratchLimits& scratch, order::Expander& expander, KeptSamples& kept,
                BlockSlots& slots, const Readings& readings, MemoryWait& wait);
@@ -44,7 +44,7 @@ class Preparations {
   // There are as many workers as the engine wants, but no more than `most`.
   void set_workers(std::uint32_t wanted);
   void set_workers_most(std::uint32_t most);
-  // Starts the workers that could not be started, and retires those beyond.
+  // Starts the workers that could not be started, and retires those that are too many.
   void settle_workers();
   // Ends the processes of steps that are given up, soon.
   void end_steps() { pool_.end_steps(); }
@@ -54,8 +54,7 @@ class Preparations {
   // Whether something is prepared of the dataset, or by the pipeline, or waits to be.
   bool is_at(DatasetId dataset) const;
   bool is_at(PipelineId pipeline) const;
-  // Samples that are corrupt to a pipeline and that one of its blocks wanted; and the number of
-  // these for all pipelines.
+  // How many corrupt samples the blocks of a pipeline have wanted, and those of all pipelines.
   std::uint64_t corrupt_of(PipelineId pipeline) const;
   std::uint64_t corrupt_seen() const { return corrupt_seen_; }
   const Counters& counters() const { return counters_; }

@@ -25,7 +25,7 @@ struct Reading {
   bool staged = true;                    // until it is released
   bool from_spill = false;               // read from the spill file
   bool from_log = false;                 // of a feed on another node
-  bool to_spill = false;                 // to be kept there
+  bool to_spill = false;                 // to be kept in the spill file
   bool written = false;                  // to the spill file, if it is to be there
   bool cancelled = false;                // the engine wants it no more
   NodeId keep_at = NodeId::none();       // another node, which is to keep it
@@ -49,7 +49,8 @@ struct Reading {
   StagedSample* find(SampleId sample) {
     return const_cast<StagedSample*>(std::as_const(*this).find(sample));
   }
-  // Calls with the first sample of each item, and the parts of the item one after the other.
+  // Calls `visit` with the first sample of each item, and with the item's parts, one after the
+  // other.
   template <class Visit>
   void each_item(Visit visit) const {
     std::vector<std::span<const std::byte>> parts;
@@ -59,14 +60,14 @@ struct Reading {
       bool whole = true;
       for (std::size_t at = row; at < samples.size() && samples[at].sample == first; ++at) {
         const StagedSample& one = samples[at];
-        // Nothing is in its place behind the end of a file that was cut.
+        // Behind the end of a file that was cut, no part is where it should be.
         parts.emplace_back(one.memory + one.lead, whole ? one.bytes : 0);
         whole = whole && one.bytes >= one.extent.bytes;
       }
       visit(first, parts);
     }
   }
-  // What another node has sent of it, or that it has sent nothing.
+  // Takes what another node has sent of it, or notes that the node has sent nothing.
   void take(const std::optional<FetchedItems>& items);
   // For the node that is to keep it. What it refers to stays as long as this read.
   KeptItems kept_items() const;

@@ -50,7 +50,7 @@ struct StepTally {
   step::StepCounters counters;
 };
 
-// Here, and elsewhere.
+// Of this node, and of others (`elsewhere`).
 std::vector<StepReport> report_steps(const Datasets& datasets,
                                      std::span<const StepTally> elsewhere);
 std::vector<StepTally> tally_steps(const Datasets& datasets);

@@ -30,7 +30,7 @@ class SpillTier {
   // It is in this share from now on.
   void adopt(DatasetId dataset, ShareId share);
 
-  // What reads the sample; a piece has neither memory nor a tag yet.
+  // How to read the sample. The piece has no memory and no tag yet.
   struct Read {
     storage::ReadPiece piece;
     Digest sum = 0;  // that the bytes must have
@@ -41,7 +41,7 @@ class SpillTier {
   std::optional<Read> find(DatasetId dataset, SampleId sample) const;
   // Whether the sample was read as it was written. If not, it counts as missing.
   bool is_sound(DatasetId dataset, const StagedSample& sample, const storage::ReadResult& result);
-  // The same of what find() has answered. The sample may have left since.
+  // The same for what find() has answered. The sample may have left since.
   bool is_sound(DatasetId dataset, SampleId sample, const Read& read,
                 const storage::ReadResult& result);
 

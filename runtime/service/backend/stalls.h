@@ -23,7 +23,7 @@ enum class Stage : std::uint8_t {
   storage,      // its blocks are being read
   preparation,  // they are being prepared, or all workers are busy with others'
   delivery,     // its batch is gathered from several blocks, or on its way to the rank
-  room,         // none of these: for memory, for other ranks, for what a policy holds back
+  room,         // none of these: it waits for memory, other ranks, or what a policy holds back
 };
 inline constexpr std::size_t kStages = 4;
 std::string_view stage_name(Stage stage);

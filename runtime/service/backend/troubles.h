@@ -17,7 +17,7 @@ class Troubles {
  public:
   explicit Troubles(Say say) : say_(std::move(say)) {}
 
-  // Some lines are said each minute, and then how many others there were.
+  // Says a few lines each minute, and then how many others there were.
   void note(PipelineId pipeline, std::string what);
   // The last one of this pipeline; empty if there was none.
   std::string_view last(PipelineId pipeline) const;

@@ -1,8 +1,8 @@
 // Reads datasets ahead: what `batchflowctl warm` asks for.
 //
-// For each dataset it is a job of one epoch in the order of the files, which releases its batches
-// as they come. So the engine decides what is read when, and what of it is kept, as for any other
-// job. It stands between the backend and the jobs, and passes on what is not its own.
+// For each dataset it begins a job of one epoch in the order of the files, and releases the job's
+// batches as they come. So the engine decides what is read when, and what of it is kept, as for any
+// other job. Warming stands between the backend and the jobs, and passes on what is not its own.
 #pragma once
 
 #include <map>
@@ -37,7 +37,7 @@ class Warming final : public JobCommands {
   bool begin(const ServedDataset& dataset, const ServedPipeline& pipeline);
   bool reads(DatasetId dataset) const;
   bool uses(PipelineId pipeline) const;
-  // Those under way, and the last one of each dataset and pipeline.
+  // The warmings under way, and the last one of each dataset and pipeline.
   std::vector<Status> status() const;
 
   void admitted(const engine::Admit& command) override;
