@@ -69,7 +69,7 @@ Connection::Connection(asio::io_context& loop, protocol::Descriptor descriptor,
     user_ = peer.uid;
     process_ = peer.pid;
   }
-  boost::system::error_code ignored;  // one that is not open is closed when it starts
+  boost::system::error_code ignored;  // start() closes a socket that is not open
   wires_->socket.assign(asio::local::stream_protocol(), duplicate(descriptor), ignored);
   if (!ignored) wires_->socket.non_blocking(true, ignored);
 }
@@ -168,7 +168,7 @@ void Connection::send(std::string frame, std::vector<int> descriptors) {
   for (const int number : descriptors) {
     out.descriptors.emplace_back(fcntl(number, F_DUPFD_CLOEXEC, 3));
     if (BF_FAILPOINT("service.connection.descriptors")) out.descriptors.back().reset();
-    // Without the descriptor the peer could not understand the frame: it comes anew.
+    // Without the descriptor the peer could not understand the frame: it has to connect anew.
     if (!out.descriptors.back()) return close_soon();
   }
   wires_->unsent += out.bytes.size();

@@ -22,7 +22,7 @@ namespace batchflow::service {
 
 class Connection;
 
-// The host of all connections. All of this is on one thread.
+// What all connections report to. All of this is on one thread.
 class ConnectionHost {
  public:
   // False: the peer sent nonsense. `problem` is what to tell it.

@@ -45,8 +45,8 @@ NodeConfig read_file(const std::string& file) {
   return read_node_config(input::read_regular_yaml_file(file));
 }
 
-// Checks only the file: datasets, tokens and memory are on the machine that will run it. The folder
-// of its log is looked for.
+// Checks only the file: datasets, tokens and memory are on the machine that will run it. Only the
+// folder of its log must be here.
 int check(const std::string& file, bool with_more) {
   std::error_code ignored;
   if (with_more)
@@ -71,7 +71,7 @@ int exit_code(int ended_by) {
   return ended_by == SIGINT ? 130 : 0;
 }
 
-// What the command line says; what is left out is as the file has it.
+// What the command line says. What it leaves out is as the file has it.
 struct CommandLine {
   std::string config_file;
   std::vector<std::string> dataset_texts;
@@ -120,11 +120,12 @@ void CommandLine::add_options(CLI::App& app) {
                "Producers on other machines may send to feeds, with a token of --tcp-token");
   app.add_option("--join", join,
                  "tcp://HOST:PORT or tls://HOST:PORT of a coordinator: this process is its agent "
-                 "for this node. Several with commas between: where it may be");
+                 "for this node. With commas between them: all places where it may be");
   app.add_option("--cluster-log", cluster_log,
                  "A folder that several nodes share. One of them coordinates, the others are its "
                  "agents, and one of these takes over when it goes");
-  app.add_option("--name", name, "Of this agent, among all agents; default: the machine's name");
+  app.add_option("--name", name,
+                 "Name of this agent, unlike all others; default: the machine's name");
   app.add_option("--cluster-token", cluster_token,
                  "File of tokens that nodes of one cluster share; with --tcp, agents may join");
   app.add_option("--cluster-authorities", cluster_authorities,
@@ -145,7 +146,7 @@ void CommandLine::add_options(CLI::App& app) {
   app.add_flag("--uncertified", uncertified,
                "Plugins without a certificate may run, too, in processes of their own");
   app.add_option("--exit-when-idle", exit_when_idle_s,
-                 "SECONDS without a connected client, after which it ends; 0: never (default)")
+                 "Ends after SECONDS without a connected client; 0: never (default)")
       ->check(output::number_between(0, 1e8));
   app.add_option("--log", log, "Format of the log's lines: text or json")
       ->check(CLI::IsMember({"text", "json"}));
@@ -154,7 +155,7 @@ void CommandLine::add_options(CLI::App& app) {
   app.add_flag("--direct,!--no-direct", direct, "Read past the page cache (default)");
   app.add_flag("--open-datasets", open_datasets, "Jobs may name folders that they can read");
   app.add_option("--corrupt-ratio-allowed", corrupt_ratio_allowed,
-                 "Of a dataset's samples that cannot be decoded, what a job may ask for, as 5%");
+                 "The largest part of its samples that a job may allow to be corrupt, as 5%");
   app.add_flag("--journal", journal, "Record what the engine is told, for replay");
   app.add_flag("--explain", explain,
                "Keep the last decisions of policies, for batchflowctl explain");
@@ -224,7 +225,8 @@ NodeConfig CommandLine::configured() const {
   return config;
 }
 
-// As of a variable that is not set. It must not be taken for an option that is left out.
+// An empty text may come from a variable that is not set. It must not be taken for an option that
+// is left out.
 void refuse_empty(const std::vector<const CLI::Option*>& options) {
   for (const CLI::Option* one : options) {
     const std::vector<std::string>& texts = one->results();
@@ -270,7 +272,7 @@ int serve(int argc, char** argv) {
   std::optional<service::RotatingFile> file;
   if (!config.log_file.empty()) file.emplace(config.log_file, config.log_bytes);
   const auto write = [&file](const std::string& text) {
-    // The line has names of jobs and files, which anybody may choose.
+    // The line has names of jobs and files, which any user may choose.
     if (!file || !file->append(output::printable(text))) output::say(text);
   };
   if (!config.cluster.join.empty()) return exit_code(service::run_agent(config, write));

@@ -28,7 +28,8 @@ struct SocketFile {
   void remove(const std::filesystem::path& path) const;
 };
 
-// Where clients find the service, as long as it lives. Those that come while nothing accepts wait.
+// Where clients find the service, as long as this lives. Clients that come while nothing accepts
+// wait.
 class ListeningSocket {
  public:
   // As listen_at().

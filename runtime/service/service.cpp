@@ -20,12 +20,12 @@ namespace batchflow::service {
 
 namespace {
 
-// A loader looks for its service as long as its user has said, which is at most some minutes.
+// A loader looks for its service for as long as its user has said, some minutes at most.
 constexpr Duration kReturnWithin = std::chrono::hours(1);
 
-// With fewer descriptors a job would wait for what cannot be opened. They are for reads at once and
-// large files that stay open, folders of datasets, the service's own files and sockets, and those
-// of a job.
+// With fewer descriptors a job would wait for what cannot be opened. Descriptors are for reads
+// under way, large files that stay open, folders of datasets, the service's own files and sockets,
+// and those of a job.
 void check_descriptors(const NodeConfig& config) {
   constexpr rlim_t kLargeFiles = 64, kOwn = 48, kOfAJob = 16;
   const rlim_t reads = std::max(config.storage.depth, config.storage.threads);
@@ -126,8 +126,8 @@ void Service::Parts::start() {
   returning.emplace(*promises);
   jobs.set_returning(*returning);
   if (const auto names = returning->names(); !names.empty())
-    log.say(fmt::format("{} jobs were served when the service before ended, and may come back: {}",
-                        names.size(), fmt::join(names, ", ")));
+    log.say(fmt::format("{} jobs of the previous service may come back: {}", names.size(),
+                        fmt::join(names, ", ")));
   if (config.journal)
     recorder.open(config.state / "journal", config.engine_config(), datasets.catalogues());
   Backend::Options options;
@@ -264,7 +264,7 @@ void Service::Parts::check() {
     if (now() - Instant{} > kReturnWithin) returning->give_up();
     promises->flush();
     backend->each_second();
-    // The connections of these jobs have ended meanwhile, and the engine still knows the jobs.
+    // In a drain, connections have ended of jobs that the engine still knows.
     if (!draining) joining->let_unused_go();
     schedule();
     log.tick();
@@ -348,7 +348,7 @@ void Service::Parts::give_back(Bytes bytes_each) {
   report_memory();
 }
 
-// What this node has kept as an agent.
+// Reports what this node has kept as an agent.
 void Service::Parts::report_kept(DatasetId dataset) {
   backend->report_kept(dataset, [this](engine::SamplesKept kept) {
     kept.samples = inbox.keep(std::vector<SampleId>(kept.samples.begin(), kept.samples.end()));

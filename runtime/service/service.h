@@ -24,7 +24,7 @@ class Service {
   // Binds the socket and opens logs. `policies` outlive it. Throws ConfigError.
   explicit Service(NodeConfig config, Reread reread = {},
                    const engine::PolicyList& policies = policies::policy_list());
-  // What a node of a cluster was before it coordinates.
+  // What a node of a cluster has from before it coordinates.
   struct Before {
     std::shared_ptr<CacheMemory> kept;  // as an agent
     std::size_t others = 0;             // agents of the coordinator before
@@ -39,7 +39,7 @@ class Service {
   // Answers the signal that ended it at once, or 0. `log` gets a line for each thing that people
   // should know.
   int run(const std::function<void(const std::string& line)>& log);
-  // Whether run() has ended since this node coordinates no more, and it was not to end itself.
+  // Whether run() has ended because this node coordinates no more. False if it was draining.
   bool is_superseded() const;
   // Any thread, or a signal handler, may call it. The service ends after what is being delivered.
   void stop();

@@ -13,7 +13,7 @@ namespace batchflow::service {
 #ifdef BATCHFLOW_REMOTE
 namespace {
 
-// An empty host is the one that an agent sees.
+// An agent fills in an empty host: the one that it has joined.
 std::string page_address(const std::string& address, int port) {
   const bool is_everywhere = address == "0.0.0.0" || address == "::";
   return with_host(fmt::format("http://:{}/", port), is_everywhere ? "" : address);
@@ -51,7 +51,7 @@ void ServiceCluster::begin(const Post& post) {
   parts_.users.on_change([this] { cluster_->limits_changed(); });
 }
 
-// Else what they keep would be read from the store again.
+// If nothing waited for them, what they keep would be read from the store again.
 bool ServiceCluster::waits_for_agents() {
   if (expected_ == 0 || !cluster_) return false;
   const bool is_late = parts_.now() - Instant{} > parts_.config.cluster.lost_after;

@@ -1,5 +1,5 @@
-// What other machines have of a service: its agents, its peers, remote jobs, and the term for which
-// it coordinates. All of it does nothing in a build without OpenSSL.
+// What a service has to do with other machines: its agents, its peers, remote jobs, and the term
+// for which it coordinates. All of it does nothing in a build without OpenSSL.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,8 @@ class ServiceCluster {
   // Whether what has been promised may be carried out: no other node coordinates by now.
   bool may_carry_out();
   bool is_superseded() const { return superseded_; }
-  // So many agents of the coordinator before may come back: jobs wait a moment for what they keep.
+  // So many agents of the previous coordinator may come back: jobs wait a moment for what these
+  // keep.
   void expect(std::size_t agents) { expected_ = agents; }
   bool waits_for_agents();
   // -1: none listens.

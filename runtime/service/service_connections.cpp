@@ -99,7 +99,7 @@ void ServiceConnections::on_doorbell(Connection& connection) {
     connection.end();
     return;
   }
-  // What was answered at once, that a key is not there, waits for no step: none may follow.
+  // The answer that a key is not there waits for no engine step, since none may follow.
   if (parts_.inbox.empty()) parts_.jobs.wake();
   if (parts_.jobs.sleep(connection)) {
     connection.wait_for_doorbell();
@@ -151,7 +151,7 @@ bool ServiceConnections::take_message(Peer& peer, const std::string& type, std::
     std::optional<protocol::JoinRequest> request = protocol::decode_join(frame, problem);
     if (!request) return false;
     if (parts_.cluster.waits_for_agents()) {
-      refuse(peer, kNotYet, "the nodes of the coordinator before come back; ask again");
+      refuse(peer, kNotYet, "the previous coordinator's nodes are coming back; ask again");
       return true;
     }
     parts_.joining->join(peer, std::move(*request), std::move(descriptors));

@@ -28,7 +28,7 @@ class ServiceConnections final : public ConnectionHost {
   // Accepts clients from now on.
   void begin();
   std::size_t size() const { return open_.size(); }
-  // Since when there is none; of no meaning if there is one.
+  // Since when there is no connection; without meaning while there is one.
   Instant idle_since() const { return idle_since_; }
   // Watches the doorbells of ranks that have been admitted.
   void watch_new();

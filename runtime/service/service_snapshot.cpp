@@ -92,7 +92,7 @@ Snapshot snapshot_of(const Service::Parts& parts) {
     if (dataset->removed || !dataset->index) continue;
     const sources::SampleIndex& index = *dataset->index;
     sources::SequenceRule sequences = dataset->asked.sequences;
-    // Without a word of it, documents are packed in the first way.
+    // If nothing names a packing, it is the first one.
     if (sequences.packing.empty() && dataset->tokens > 0 &&
         index.kind() == sources::RecordKind::sequence)
       sequences.packing = sources::packing_names().front();

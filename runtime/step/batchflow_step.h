@@ -2,15 +2,15 @@
  * one of its steps. batchflow_step.hpp makes it a C++ class; `batchflowctl step new NAME` writes a
  * plugin to begin with, and docs/steps.md says how it is used.
  *
- * A plugin exports one symbol, `bf_step_entry`. It is loaded by a worker process of the service, of
- * which there is one for each of the service's threads that prepare, and called by one thread of
- * it: once `create`, then `run` for one sample after the other, until the process is killed. It
- * may read files, and use memory and threads within its process' bounds; everything else that
- * reaches outside of the process fails with EPERM.
+ * A plugin exports one symbol, `bf_step_entry`. Each of the service's threads that prepare has a
+ * worker process, which loads the plugin. One thread of that process calls it: once `create`, then
+ * `run` for one sample after the other, until the process is killed. The plugin may read files, and
+ * use memory and threads within its process' bounds. Everything else that reaches outside of the
+ * process fails with EPERM.
  *
  * What `run` writes must depend on its input, the parameters and, where the plugin says that it is
- * random, on `seed`: on nothing else, as a clock, an address or an earlier sample, since samples
- * are made again elsewhere and must have the same bytes.
+ * random, on `seed`. It must depend on nothing else, such as a clock, an address or an earlier
+ * sample: samples are made again elsewhere, and must have the same bytes.
  */
 #ifndef BATCHFLOW_STEP_H
 #define BATCHFLOW_STEP_H

@@ -88,7 +88,7 @@ class StepProcess {
   bool is_running() const { return process_ > 0; }
   pid_t process() const { return process_; }
   // Starts it with areas of at least these sizes; 0, 0: without areas, only to ask what it makes.
-  // Empty when it cannot start: see problem(); there, `refused` says that the plugin said no.
+  // Empty when it cannot start, or the plugin refuses its input or parameters: see problem().
   std::optional<StepDeclaration> start(Bytes input, Bytes output);
   bool has_room(Bytes input, Bytes output) const {
     return is_running() && input <= input_bytes_ && output <= output_bytes_;

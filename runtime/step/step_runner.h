@@ -1,7 +1,7 @@
 // The worker processes of one thread that prepares: one for each plugin, started when it is first
 // needed and again after it has crashed.
 //
-// It tells apart what is the sample's fault and what is not. A crash or a hang counts as the
+// It tells apart whether a failure is the sample's fault or not. A crash or a hang counts as the
 // sample's fault, until it happens so often that the step itself must be broken.
 #pragma once
 
@@ -63,7 +63,7 @@ class StepRunner {
     Bytes input = 0, output = 0;  // of the areas
     unsigned crashes = 0;         // since the last success
     Duration each{0};             // that a sample takes, of late; 0: not known yet
-    std::size_t one_by_one = 0;   // so many samples are run one by one, since a message failed
+    std::size_t one_by_one = 0;   // samples that still are, since a message failed
   };
   bool start(Running& one, Bytes input, Bytes output);
   std::byte* fail(const Running& one, bool for_all, std::string_view why);

@@ -1,5 +1,5 @@
-// What both readers share, the one by io_uring and the pool: the progress of a piece, the queue of
-// results, and threads that may be left behind.
+// What the reader by io_uring and the pool share: the progress of a piece, the queue of results,
+// and threads that may be left behind.
 #pragma once
 
 #include <algorithm>

@@ -59,7 +59,8 @@ class Cluster {
 
   // Where other nodes reach the backend of this one.
   void set_own_address(std::string address) { own_address_ = std::move(address); }
-  // The page of this node; empty: it has none. An agent sees the host that it has joined.
+  // The page of this node; empty: it has none. Where it names no host, an agent takes the host that
+  // it has joined.
   void set_page(std::string page) { page_ = std::move(page); }
   // Agents hold users to them, each at its own sockets.
   void limits_changed();
@@ -81,7 +82,7 @@ class Cluster {
 
   std::vector<NodeStatus> status() const;
   std::size_t ready() const;  // agents
-  // To ranks on other nodes.
+  // What was delivered to ranks on other nodes.
   struct Delivered {
     std::uint64_t batches = 0;
     std::uint64_t samples = 0;

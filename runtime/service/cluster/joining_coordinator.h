@@ -1,4 +1,4 @@
-// An agent's first words with its coordinator.
+// How an agent joins its coordinator: it connects, shows its token, and is let in or refused.
 #pragma once
 
 #include <functional>

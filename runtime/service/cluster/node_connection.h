@@ -1,5 +1,5 @@
-// A connection to another node before anything else goes over it: made, let in by a token, and the
-// first message of the other side.
+// How a connection to another node begins: it is made, a token lets it in, and the other side sends
+// its first message.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@
 
 namespace batchflow::service {
 
-// How a node shows others of its cluster that it is one.
+// With what a node shows others that it belongs to their cluster.
 struct NodeAccess {
   std::string token_file;
   std::string authorities;  // of certificates; empty: those of the system
@@ -28,8 +28,8 @@ std::unique_ptr<remote::TcpChannel> connect_to_node(const std::string& address,
                                                     std::string& problem,
                                                     std::string_view feed = {});
 
-// The next message that is not empty. Nothing, with the reason in `problem`: none came in time, or
-// what came is none.
+// The next message that is not empty. Nothing, with the reason in `problem`: no message came in
+// time, or what came is none.
 std::optional<std::string> read_node_message(remote::TcpChannel& channel,
                                              std::chrono::seconds within, std::string& problem);
 

@@ -37,7 +37,8 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   static constexpr std::size_t kFrameMost = std::size_t{64} << 20;
   static constexpr std::chrono::milliseconds kBeat{500};
 
-  // The other side is lost if nothing comes of it for `silence`. The channel is used until close().
+  // The other side is lost if nothing comes from it for `silence`. The channel is used until
+  // close().
   NodeLink(boost::asio::io_context& loop, remote::TcpChannel& channel,
            std::chrono::milliseconds silence);
   NodeLink(const NodeLink&) = delete;
@@ -51,7 +52,8 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   // From here on it does nothing, and the channel is not used.
   void close();
 
-  // Has `post` run on the loop, for each piece that comes, what calls `take` for its frames.
+  // For each piece that comes, has `post` run a function on the loop that calls `take` for the
+  // frames in it.
   void read(Post post, std::function<void(NodeFrame)> take);
   // Keeps the connection, on the caller's thread, until it ends.
   void keep();

@@ -41,7 +41,7 @@ namespace batchflow::service {
 // Raised with each change that an older node would misunderstand. Nodes of two versions with the
 // same number work together, as in an upgrade of one after the other.
 inline constexpr std::uint32_t kNodeProtocol = 5;
-// What is said of another node with this version; empty: it is that of this program.
+// A note about another node with this version. Empty: it is that of this program.
 std::string other_version_note(const std::string& version);
 
 struct AgentGreeting {
@@ -122,7 +122,7 @@ class NodeMessage {
   PipelineId pipeline_id() const;
   RankMessage rank() const;
   NodeCounters counters() const;
-  Quotas quotas() const;  // what of them is about a node's own sockets
+  Quotas quotas() const;  // only those for a node's own sockets
   NodeId node() const;
   TermName term() const;
   std::string version() const;  // empty: it does not say
@@ -136,8 +136,8 @@ class NodeMessage {
   std::string type_;
 };
 
-// Where other nodes reach one that listens so, at this host and port. An address of all of a
-// machine's names no host.
+// Where other nodes reach a node that listens so, at this host and port. If it listens at all of
+// its machine's addresses, no host is named.
 std::string node_address(const remote::RemoteOptions& tcp, const std::string& host, int port);
 // The address, with this host where it names none: tcp://:9838.
 std::string with_host(const std::string& address, const std::string& host);
@@ -158,7 +158,7 @@ struct RankRecordHead {
 };
 std::vector<std::byte> rank_record(const RankRecordHead& head,
                                    std::span<const std::byte> record = {});
-// Nothing: it is none. The rest of `bytes` is the record.
+// Nothing: `bytes` are no record frame. What follows the head is the record.
 std::optional<RankRecordHead> rank_record_head(std::span<const std::byte> bytes);
 
 }  // namespace batchflow::service

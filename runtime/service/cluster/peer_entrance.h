@@ -1,5 +1,5 @@
-// Where the backends of other nodes reach an agent's backend, and producers of records the feeds of
-// its coordinator. Peers that come before the agent has joined wait.
+// Where the backends of other nodes reach an agent's backend, and where producers reach the feeds
+// of its coordinator. Peers that come before the agent has joined wait.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ class PeerEntrance {
   std::string listen(const remote::TcpChannel& to_coordinator);
   // From now on peers get what the backend has, and producers reach the coordinator.
   void open(Backend& backend, Post post, std::string coordinator);
-  // Lets those go that wait. No peer is served any more that comes from now on.
+  // Lets peers that wait go, and serves none that comes from now on.
   void close();
   // Waits so long, or until it is closed. Answers whether it is.
   bool wait_for_close(std::chrono::milliseconds most);

@@ -35,7 +35,8 @@ inline constexpr std::size_t kIdleBuffersMost = std::size_t{32} << 20;
 class PeerLinks final : public Peers {
  public:
   // `unreachable` is called on the service's thread, once for each node that could not be reached
-  // for so long that it would have been lost if it were not for the way there.
+  // for twice as long as `silence`. A node that is gone would have been lost by then, so the fault
+  // is on the way there.
   using Unreachable = std::function<void(NodeId node, const std::string& problem)>;
   PeerLinks(NodeAccess access, Post post, std::chrono::milliseconds silence,
             Unreachable unreachable);
@@ -46,7 +47,7 @@ class PeerLinks final : public Peers {
   void remove(NodeId node);
   // Why this node cannot reach the address now; empty: it can. Any thread may call it.
   std::string reach_problem(const std::string& address) const;
-  // What has gone over the links to the nodes of now.
+  // What has gone over the links to the nodes that are there now.
   std::vector<LinkTraffic> traffic() const;
 
   void fetch(NodeId from, const WantedSlice& wanted,

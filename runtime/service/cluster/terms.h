@@ -1,4 +1,4 @@
-// Which node coordinates a cluster, as a folder says that all candidates share.
+// Which node coordinates a cluster: a folder that all candidates share says it.
 //
 // A coordinator serves a term. Terms are numbered, and each has a file there, which one process
 // alone can make. The coordinator renews its file now and then. A candidate that sees the newest
@@ -53,12 +53,12 @@ class TermFolder {
   // False: another process has taken it, or the file cannot be made (`problem`).
   bool take(std::uint64_t number, const std::string& holder, std::string& problem) const;
   bool write(const Term& term) const;
-  // There is a newer term. Unless the folder cannot be read, which is to be taken for the same.
+  // Whether there is a newer term. Also true if the folder cannot be read.
   bool is_over(std::uint64_t number) const;
   std::filesystem::path promises_of(std::uint64_t number) const;
   // The newest log of promises before that of this term; empty: there is none.
   std::filesystem::path promises_before(std::uint64_t number) const;
-  // Terms before the last one, and what was promised in them.
+  // Removes the terms before the previous one, with what was promised in them.
   void remove_before(std::uint64_t number) const;
 
  private:
@@ -69,7 +69,7 @@ class TermFolder {
   std::string cluster_;
 };
 
-// A candidate's look at the coordinator of now.
+// What a candidate sees of the present coordinator.
 class TermWatch {
  public:
   using Clock = std::chrono::steady_clock;
@@ -82,7 +82,7 @@ class TermWatch {
     bool taken = false;  // by this node, which is to coordinate
     std::string problem;
   };
-  // Takes the next term if nothing renews the one of now. Throws ConfigError.
+  // Takes the next term if nothing renews the present one. Throws ConfigError.
   Seen look();
 
  private:
@@ -98,7 +98,7 @@ class TermWatch {
 class HeldTerm {
  public:
   HeldTerm(const TermFolder& folder, Term term, std::chrono::milliseconds silence);
-  // It is given up, so that another need not wait.
+  // Gives the term up, so that the next coordinator need not wait.
   ~HeldTerm();
 
   TermName name() const { return {folder_.cluster(), term_.number}; }

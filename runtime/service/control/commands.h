@@ -26,7 +26,7 @@ class Commands {
   // What commands look at and change.
   struct Service {
     const engine::Engine& engine;
-    engine::EngineConfig& config;  // what we say that runs
+    engine::EngineConfig& config;  // what the service says that runs
     const DecisionLog& decisions;
     bool decisions_are_kept;  // `explain` of the node file
     Recorder& recorder;

@@ -1,4 +1,4 @@
-// What turns one configuration of the engine into another while it runs, as the engine is told it.
+// What the engine is told, so that one configuration turns into another while it runs.
 #pragma once
 
 #include <string>

@@ -56,10 +56,10 @@ struct NodeDataset {
 struct ClusterOptions {
   std::string
       join;  // where this agent's coordinator may be, with commas between; empty: it is none
-  // A folder that all share of which one coordinates; empty: no other may take over.
+  // A folder that all candidates share, one of which coordinates; empty: no other may take over.
   std::filesystem::path log;
   std::string name;         // of an agent; its machine's unless it is set
-  std::string authorities;  // of other nodes' certificates; empty: the system's
+  std::string authorities;  // that sign other nodes' certificates; empty: the system's
   // A node that says nothing for so long is lost.
   std::chrono::milliseconds lost_after{2000};
   friend bool operator==(const ClusterOptions&, const ClusterOptions&) = default;
@@ -75,7 +75,7 @@ struct NodeConfig {
   std::vector<std::filesystem::path> pipelines;  // files beside those that are shipped
   bool open_datasets = false;  // jobs may name folders that are not listed, if they can read them
   Duration brought_kept = std::chrono::minutes(10);  // after the last job that used it
-  Ratio corrupt_ratio_allowed;  // a job may ask for; less than the engine's counts as that
+  Ratio corrupt_ratio_allowed;  // that a job may ask for; at least the engine's
   Quotas quotas;
   Duration exit_when_idle{0};  // without a connection, the service ends after it; 0: never
   Duration drain = std::chrono::seconds(30);  // how long SIGTERM lets jobs go on, at most
@@ -86,9 +86,9 @@ struct NodeConfig {
   Bytes data_bytes = 0;      // likewise, for tables of datasets that jobs bring
   std::string http_address = "127.0.0.1";
   int http_port = 9837;                 // 0: any that is free; -1: none
-  std::vector<std::string> http_hosts;  // names this machine is asked by, beside its own
+  std::vector<std::string> http_hosts;  // names by which this machine is asked, beside its own
   remote::RemoteOptions tcp;            // for jobs on other machines, and for agents
-  ClusterOptions cluster;               // the file of its tokens is one of `tcp`
+  ClusterOptions cluster;               // the file of its tokens is in `tcp`
   LogForm log = LogForm::text;
   std::filesystem::path log_file;         // empty: standard error
   Bytes log_bytes = Bytes{64} << 20;      // of log_file and the one before it

@@ -15,7 +15,7 @@ Bytes cache_bytes(const NodeConfig& config);
 // covers what the engine does not count: slabs with slots that no job has, entries of tables, what
 // a job has not yet unmapped.
 Bytes planned_bytes(const NodeConfig& config);
-// What the engine is told of: its staging memory, too.
+// The memory that the engine is told of: its part of the cache, and its part of the staging memory.
 Bytes engine_bytes(const NodeConfig& config);
 // How the scratch is divided.
 memory::ScratchLimits scratch_limits(const NodeConfig& config);

@@ -1,5 +1,5 @@
-// What a node file that is read again changes of a running service. This only compares, and names
-// what cannot be changed.
+// What a node file changes in a running service when it is read again. This only compares, and
+// names what cannot be changed.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ struct ReloadPlan {
   EngineChanges engine;
   bool memory = false;                     // it changes
   bool workers = false;                    // their number changes
-  std::vector<std::string> looked_up;      // sections that are, when they are needed
+  std::vector<std::string> looked_up;      // sections of what is looked up when it is needed
   std::vector<std::string> takes_restart;  // sentences
 
   bool changes_nothing() const;

@@ -34,11 +34,12 @@ class Feeds {
   // The record that comes next in the feed, for a job that begins with it; 0: it is no feed. The
   // engine then knows of those before it, too.
   std::uint64_t next_record(DatasetId dataset);
-  // From how many of its last records a job may fill steps: those that take a quarter of the log,
-  // which can never drop them. So it always has room for more. At least 1.
+  // From how many of its last records a job may fill steps, at least 1. They take a quarter of the
+  // log, which can never drop them. So the log always has room for more.
   std::uint64_t window_most(DatasetId dataset) const;
-  // Why a job cannot have steps of so many records, without fills; empty: it can. A step that half
-  // of the log has no room for would wait for records that wait for room.
+  // Why a job cannot have steps of so many records, without fills; empty: it can. If half of the
+  // log has no room for a step, the last records of the step wait for room, and the step waits for
+  // them.
   std::string step_problem(DatasetId dataset, std::uint64_t records) const;
   // Whether the record is there, or the dataset is no feed. The engine then knows it, too.
   bool has(DatasetId dataset, std::uint64_t record);

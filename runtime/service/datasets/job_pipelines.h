@@ -35,8 +35,8 @@ class JobPipelines {
   static bool is_brought(const protocol::JoinRequest& request) {
     return request.pipeline.starts_with('{');
   }
-  // What the job asks for. Null: it is being set up under `name`, see wait(). Throws what says why
-  // there is none.
+  // The pipeline that the job asks for. Null: it is being set up under `name`, see wait(). Throws
+  // an error that says why there is none.
   ServedPipeline* find_for(Peer& connection, const protocol::JoinRequest& request,
                            ServedDataset& dataset, std::string& name);
   // The pipeline of that name, compiled for the dataset. An empty name: the pipeline of jobs that

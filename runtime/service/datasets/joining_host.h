@@ -24,8 +24,8 @@ struct JoiningHost {
   std::function<void(Bytes)> set_apart_for_data;
   std::function<void(Bytes)> give_back_of_data;
   memory::ScratchLimits scratch;  // of what pipelines make
-  // What the agents of other nodes do about it: they open it, too, and `then` is called when all
-  // have, or with why one cannot. Null: there are no agents.
+  // What the agents of other nodes do about a new dataset or pipeline: they open it, too. `then` is
+  // called when all have, or with why one cannot. Null: there are no agents.
   std::function<void(const ServedDataset&)> dataset_added = nullptr;
   std::function<void(const ServedPipeline&)> pipeline_added = nullptr;
   std::function<void(PipelineId)> pipeline_gone = nullptr;

@@ -28,9 +28,9 @@ std::shared_ptr<const sources::DataRoot> shown_root(
 // Refuses what the user has not shown the right to read. A client opens the folder of a dataset
 // that its job has named; a file, only if the job names the file.
 void refuse_reading(Peer& connection, const std::filesystem::path& root, bool is_folder);
-// Refuses a folder that has something which other users cannot read; says nothing else of it.
-// The same of a URL, for which no user can show a right.
+// The same for a URL, for which no user can show a right.
 void refuse_url(Peer& connection, const std::filesystem::path& url);
+// Refuses a folder that has something which other users cannot read; says nothing else of it.
 void refuse_closed(Peer& connection, const std::filesystem::path& root, const std::string& closed);
 
 }  // namespace batchflow::service

@@ -131,8 +131,8 @@ Snapshot as_seen_by(uid_t user, Snapshot all);
 // service's have numbers for names, and so have all folders that jobs have brought.
 Snapshot as_seen_by_anybody(Snapshot all);
 
-// The object that `batchflowctl status --json` prints; `with_models`, each job has what a
-// simulation of it needs to know, too.
+// The object that `batchflowctl status --json` prints; `with_models`: each job also has what a
+// simulation of it needs to know.
 std::string to_json(const Snapshot& snapshot, bool with_models = false);
 // In Prometheus' text format, version 0.0.4.
 std::string metrics_text(const Snapshot& snapshot);

@@ -80,7 +80,8 @@ struct RankEnd {
   bool finished = false;    // it was told that no batch follows
   bool left = false;        // it asks for nothing more
 
-  // Of a job that has lost the agent of another rank.
+  // For a job that has lost the agent of another rank: ends this rank once it has consumed as many
+  // steps as that rank may have.
   void end_if_far_enough();
 };
 struct ServedJob {
@@ -107,8 +108,9 @@ struct ServedJob {
   std::optional<std::uint64_t> ends_after;  // steps; nothing more is written
   std::uint64_t steps_left = 0;             // when it began; 0: it did not say
   Instant since{};
-  // Without the first no other is true. A job that is over was refused before it ran, or ended
-  // while it ran because too many of its samples are corrupt. A drain lets go of jobs in any state.
+  // While the first is false, so are the others. A job that is over was refused before it ran, or
+  // ended while it ran because too many of its samples are corrupt. A drain lets go of jobs in any
+  // state.
   bool is_announced = false;       // to the engine
   bool running = false;            // the engine has admitted it
   bool over = false;               // its name is free for another
@@ -119,15 +121,15 @@ struct ServedJob {
   JobStatus sums;
   IdealSteps ideal;
 
-  // All ranks want no more.
+  // Whether all ranks want no more.
   bool has_left() const;
   std::uint64_t steps_per_epoch() const;
   std::uint64_t epoch_samples() const;
-  // What the engine knows the buffer by that the job asks for.
+  // The number by which the engine knows the buffer that the job asks for.
   std::uint64_t buffer_number() const;
-  // All its ranks do.
+  // Whether all its ranks allow ideal steps.
   bool allows_ideal() const;
-  // It comes back from a checkpoint at its end, or lost its service there.
+  // Whether it was at its end: it comes back from a checkpoint there, or lost its service there.
   bool has_had_all() const;
   // As the engine hears of it, but for its ranks, credits, weight and position.
   engine::JobJoined joined() const;

@@ -15,7 +15,7 @@
 
 namespace batchflow::service {
 
-// What all jobs have waited for batches and computed so far, those that have left included.
+// How long all jobs have waited for batches and computed so far, also those that have left.
 struct WaitTotals {
   double wait_s = 0;
   double compute_s = 0;

@@ -10,7 +10,7 @@ class JobWaits {
  public:
   explicit JobWaits(StallBook& stalls) : stalls_(stalls) {}
 
-  // The rank has no batch from now on, and has one again.
+  // begin(): the rank has no batch from now on. end(): it has one again.
   void begin(RankEnd& end);
   void end(RankEnd& end);
   // The rank says of its last batch how long it waited for it and computed on it.

@@ -78,8 +78,8 @@ class Jobs final : public JobCommands {
   const protocol::Descriptor* doorbell(Peer& peer) const;
   // Refuses jobs that have waited too long for their other ranks.
   void check_waiting(Instant now) { arrivals_.check_waiting(now); }
-  // Has the job of that name and user give its next batch `steps` times more. `user`: none:
-  // whoever's it is. Answers why it cannot be, or nothing.
+  // Has the job of that name and user give its next batch `steps` times more. No `user`: the job of
+  // that name, of any user. Answers why it cannot be, or nothing.
   std::string ask_ideal(std::string_view name, std::optional<uid_t> user, std::uint64_t steps);
   // Ends the jobs of that name, also those that wait for their ranks; answers how many.
   std::size_t kill(std::string_view name);

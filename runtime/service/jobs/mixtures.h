@@ -15,7 +15,7 @@ std::optional<order::Position> mixture_position(const protocol::JoinRequest& req
                                                 const ServedDataset& dataset, std::uint64_t seed,
                                                 std::string& problem);
 // Why a job with this request cannot go on from `position`, which is that of another mixture;
-// empty, and the position is one of this job: it can.
+// empty: it can, and `position` is now one of this job.
 std::string adopt_mixture(const protocol::JoinRequest& request, const ServedDataset& dataset,
                           order::Position& position);
 

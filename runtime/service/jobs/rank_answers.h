@@ -26,8 +26,8 @@ class RankAnswers {
   bool take(RankEnd& end, std::span<const std::byte> record);
   // Gives back the slot of a gathered batch.
   void release(RankEnd& end, const HeldSlot& held);
-  // The buffer that rank 0 came with. It counts from the first epoch on, since the engine gets it
-  // with the job.
+  // Adds the buffer that rank 0 came with. It counts from the first epoch on, since the engine gets
+  // it with the job.
   void add_exemplars(ServedJob& job);
 
  private:

@@ -14,10 +14,11 @@ namespace batchflow::service {
 // Empty, or why the dataset has no job that asks for this.
 std::string request_problem(const protocol::JoinRequest& request, const ServedDataset& dataset);
 
-// In what the requests of two ranks of one job differ, though it must be the same; empty: nothing.
+// What differs between the requests of two ranks of one job, though it must be the same; empty:
+// nothing.
 std::string difference_of(const protocol::JoinRequest& one, const protocol::JoinRequest& other);
 
-// With this answer a client asks again soon, here or of the next service.
+// After this answer a client asks again soon, this service or the next one.
 inline constexpr std::string_view kNotYet = "not_yet";
 inline constexpr std::string_view kEnding =
     "the service is ending and takes no new job; the next one will, so ask again";

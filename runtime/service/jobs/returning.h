@@ -23,9 +23,10 @@ class Returning {
   // JobJoined.
   std::string objection(std::uint64_t user, const std::string& name,
                         const order::Position& reported) const;
-  // A job of that name has begun here: the promises to the one before are over.
+  // A job of that name has begun here: what the previous service promised to the earlier job is
+  // over.
   void begun(std::uint64_t user, const std::string& name);
-  // From now on none of them is waited for.
+  // From now on none of these jobs is waited for.
   void give_up();
 
   std::vector<std::string> names() const;

@@ -22,7 +22,7 @@ class ServedJobs {
   RankEnd* end_of(const Peer& peer) const;
   // By the engine's id; null: there is none, or it has not begun.
   ServedJob* find(JobId id) const;
-  // The one that ranks of the user join by that name.
+  // The job that ranks of the user join by that name.
   ServedJob* find(uid_t user, std::string_view name, const ServedDataset& dataset) const;
   bool any_is_of(DatasetId dataset) const;
   bool any_is_of(PipelineId pipeline) const;

@@ -23,8 +23,8 @@ class StepWriter {
   void write(RankEnd& end, std::span<const std::byte> record);
   // The sources of the job's mixture get other weights. Its ranks are told before their next step.
   static void change(ServedJob& job, const engine::MixtureSet& command);
-  // Each rank hears what is in the job's buffer before its next step; a rank that is admitted
-  // later, then.
+  // Tells each rank before its next step what is in the job's buffer. A rank that is admitted later
+  // is told then.
   static void change(ServedJob& job, const engine::ExemplarsSet& command);
   static void tell_buffer(RankEnd& end);
   // Tells a rank that there is no sample of a key that it asked for. False: it has not read enough

@@ -1,6 +1,6 @@
-// The engine's promises in a file, written before what they promise is carried out. That a job has
-// trained on a batch promises nothing more, unless its buffer kept some of it: such commits are
-// written some at a time, or by flush().
+// The engine's promises in a file, written before what they promise is carried out. A commit
+// promises nothing more, unless the job's buffer kept some of the batch. So commits are written
+// some at a time, or by flush().
 //
 // If they cannot be written the service goes on, and the file is behind what was promised until it
 // can be written anew as a whole, which is tried with the next promise. The file begins with what

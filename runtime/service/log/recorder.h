@@ -41,7 +41,7 @@ class Recorder {
   // there, too.
   void record_events(Instant now, std::span<const engine::Event> events);
   void record_commands(std::span<const engine::Command> commands);
-  // As log::Journal.
+  // As the functions of log::Journal.
   void record_policies(std::span<const std::byte> description);
   void record_answers(std::span<const std::byte> answers);
   // Writes the end mark.

@@ -47,7 +47,7 @@ class ServiceLog {
   explicit ServiceLog(LogForm form, std::function<Clock::time_point()> now = Clock::now)
       : form_(form), now_(std::move(now)) {}
 
-  // Sets where lines go from now on. The lines before go there first.
+  // Sets where lines go from now on. Earlier lines go there first.
   void write_to(Write write);
   void say(const LogLine& line);
   // Called once a second: says how many lines were left out.

@@ -1,11 +1,12 @@
 // Watches that plugins which run in this process come back, and do not crash it.
 //
-// Another thread looks at the engine's thread every 50 ms. A step that has used 100 ms of the
-// processor, or has lasted for a second, is asked where it is: if its stack has a frame of a
-// plugin, the plugin is at fault. A process that was stopped, storage that stalls, and a thread
-// that gets no processor are not held against it. Such a process cannot go on: the plugin is
-// quarantined, and the program begins anew from its promise log, by exec. So it is when a plugin
-// crashes. What it was asked and the last events are left in files (leave_files).
+// Another thread looks at the engine's thread every 50 ms. If a step has used 100 ms of the
+// processor, or has lasted for a second, the thread is asked where it is: if its stack has a frame
+// of a plugin, the plugin is at fault. A process that was stopped, storage that stalls, and a
+// thread that gets no processor are not held against it. After such a fault the process cannot go
+// on: the plugin is quarantined, and the program begins anew from its promise log, by exec. The
+// same happens when a plugin crashes. What it was asked and the last events are left in files
+// (leave_files).
 #pragma once
 
 #include <atomic>
@@ -21,7 +22,7 @@ namespace batchflow::service {
 class HangGuard {
  public:
   // Watches the calling thread. `quarantine`: the file's descriptor; `state`: where files of exits
-  // go. One at a time; all outlives it.
+  // go. There is one guard at a time, and all arguments outlive it.
   HangGuard(int quarantine, const std::filesystem::path& state, const engine::Engine& engine,
             const LastEvents& events);
   HangGuard(const HangGuard&) = delete;
@@ -40,7 +41,7 @@ class HangGuard {
   std::thread watcher_;
 };
 
-// What exec begins with: of main(), once.
+// Remembers what exec begins with. main() calls it, once.
 void remember_command_line(char** arguments);
 
 }  // namespace batchflow::service

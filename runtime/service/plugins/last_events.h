@@ -18,8 +18,8 @@ namespace batchflow::service {
 class LastEvents {
  public:
   void add(Instant now, std::span<const engine::Event> events);
-  // In their order: first all of the one, then all of the other. At least so much is there as half
-  // of the memory holds.
+  // The events in order: first all of older(), then all of newer(). Together they fill at least
+  // half of the memory, once that many came.
   std::span<const std::byte> older() const { return halves_[1 - at_]; }
   std::span<const std::byte> newer() const { return halves_[at_]; }
   std::string text() const;

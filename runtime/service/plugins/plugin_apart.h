@@ -58,7 +58,8 @@ class PluginApart final : public apart::Answering {
   bool has_ended_ = false;  // as end() says
 };
 
-// Those of this process. Like what is loaded into it, they stay until it ends: policies name them.
+// The plugins of this process that run apart. Like plugins that are loaded into it, they stay until
+// it ends, since policies name them.
 std::span<const std::unique_ptr<PluginApart>> plugins_apart();
 // Null: there is none with this hash.
 PluginApart* plugin_apart(const std::string& hash);
@@ -75,7 +76,7 @@ struct RunningPlugin {
 };
 std::vector<RunningPlugin> running_plugins();
 
-// The hash of a running plugin, by how it begins; what is not running is answered as it is.
+// The hash of a running plugin, by its short hash. If none has that, answers `from` as it is.
 std::string hash_of(std::string_view from);
 
 }  // namespace batchflow::service

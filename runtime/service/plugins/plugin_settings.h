@@ -34,8 +34,9 @@ struct Permission {
 Permission permission(const plugin::PluginFile& file, const PluginSettings& settings,
                       bool uncertified);
 
-// Loads those that are configured. What is quarantined in the state folder is not loaded, and what
-// names its policies gets the default ones. `notes`: what people should know. Throws ConfigError.
+// Loads the configured plugins. A plugin that is quarantined in the state folder is not loaded, and
+// the default policies take the place of its own. `notes`: what people should know. Throws
+// ConfigError.
 void load_configured(const PluginSettings& settings, const std::filesystem::path& state,
                      std::vector<std::string>& notes);
 

@@ -2,11 +2,11 @@
 //
 // A plugin runs in this process if an operator's key has certified it (batchflow-sim check). What
 // is not certified runs in a process of its own, if the operator says so (`uncertified`). A plugin
-// is ejected when it fails, when the engine
-// refuses what it proposes, when it lets a job wait though a worker is free, or when jobs wait
-// longer than before it was installed. The default policies then decide at once, and its hash is
-// quarantined. Where it is known which policy it was, of which share or stream, that one is
-// ejected and the others stay: a thrown exception, a refused proposal, a job that is let wait.
+// is ejected when it fails, when the engine refuses what it proposes, when it lets a job wait
+// though a worker is free, or when jobs wait longer than before it was installed. The default
+// policies then decide at once, and its hash is quarantined. After a thrown exception, a refused
+// proposal or a job that was let wait, it is known which policy it was, of which share or stream.
+// Then that policy is ejected and the others stay.
 #pragma once
 
 #include <filesystem>
@@ -41,11 +41,11 @@ class Plugins {
  public:
   struct Host {
     const engine::Engine& engine;
-    engine::EngineConfig& config;  // what we say that runs
+    engine::EngineConfig& config;  // what the service says that runs
     std::function<void(const engine::PolicyTexts& wanted)> change;
     // Has the engine make these policies anew: `kind=name`.
     std::function<void(const std::vector<std::string>& policies)> renew;
-    // Changes what is shown all requests and decides nothing: `eviction=name`.
+    // Changes the shadows, which are shown all requests and decide nothing: `eviction=name`.
     std::function<void(const std::vector<std::string>& policies)> shadow;
     std::function<WaitTotals()> waits;
     std::function<Instant()> now;
@@ -67,9 +67,9 @@ class Plugins {
   // `done` is called with what was done, or with why nothing has changed: now or later.
   using Done = std::function<void(const std::string& done, const std::string& problem)>;
   void install(Install install, Done done);
-  // Lets quarantined plugins in again, by hash, or by how it begins. Answers what was done.
+  // Lets quarantined plugins in again, by their hash or its beginning. Answers what was done.
   std::string reset(std::string_view hash);
-  // From now on these are shadows, with those before gone. Throws ConfigError.
+  // From now on these are the shadows, in place of those before. Throws ConfigError.
   void shadow(const std::vector<std::string>& policies);
   const std::vector<std::string>& shadows() const { return shadows_; }
   std::vector<Quarantined> quarantined() const { return quarantine_.all(); }
@@ -111,15 +111,16 @@ class Plugins {
   void look(Instant now);
   // From now on the default policies decide in place of those from `from`.
   void eject(std::string_view from, const ExitReport& exit, Instant now);
-  // In place of this one alone, if it is from `from`. False: it is not.
+  // The same for this policy alone, if it is from `from`. False: it is not.
   bool eject_one(const engine::PolicyScope& scope, std::string_view from, const ExitReport& exit,
                  Instant now);
   // Of policies that jobs asked for.
   void eject_from_jobs(std::string_view from, const ExitReport& exit, Instant now);
   void look_for_refusals(Instant now);
   void look_for_held_back(Instant now);
-  // What decides in place of a plugin's policy: what ran before it was installed; in place of what
-  // ran from the start, and of the plugin itself, the default.
+  // What decides in place of a plugin's policy: the policy that ran before the plugin was
+  // installed. It is the default if the plugin ran from the start, or if that policy is the
+  // plugin's own.
   std::string instead_of(std::string_view kind, std::string_view from) const;
 
   std::filesystem::path state_;

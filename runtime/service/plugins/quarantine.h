@@ -1,4 +1,4 @@
-// Plugins that did what no plugin may: they are not loaded again until a person lets them.
+// Plugins that did what no plugin may: they are not loaded again until a person lets them in.
 //
 // One line of text for each in a file of the state folder: the hash of the plugin's file, the
 // number of its exit, and why. A signal handler can add one.

@@ -1,5 +1,5 @@
-// Whether jobs wait longer since a plugin was installed: it is watched for a while, and the one
-// that was installed last alone.
+// Whether jobs wait longer since a plugin was installed. Only the plugin that was installed last is
+// watched, for a while.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ class StallWatch {
   double begin(std::string from, engine::PolicyTexts before, const WaitTotals& totals, Instant now,
                Duration watch, double most_worse);
   void end() { watched_.reset(); }
-  // What decided before the plugin was installed. Null: it is not the one that is watched.
+  // What decided before the plugin was installed. Null: another plugin is watched, or none.
   const engine::PolicyTexts* before(std::string_view from) const {
     return watched_ && watched_->from == from ? &watched_->before : nullptr;
   }
@@ -29,7 +29,8 @@ class StallWatch {
     bool stays = false;  // it was watched long enough; false: it is to be taken back
     std::string why;
   };
-  // Now and then, once for each plugin that stays or goes. It is watched no more if it stays.
+  // Call look() when it is due. It answers when it is known whether the plugin stays or goes; a
+  // plugin that stays is watched no more.
   bool is_due(Instant now) const;
   std::optional<Verdict> look(const WaitTotals& totals, Instant now);
 
