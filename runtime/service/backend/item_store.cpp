@@ -116,7 +116,7 @@ std::optional<ItemStore::Pages> ItemStore::take_pages(storage::FreePages::Page c
   bytes_ += count * kPage;
   each_region(pages.first, count, [&](std::uint64_t index, storage::FreePages::Page here) {
     Region& region = regions_[index];
-    // The last of the budget is for what is needed, and not for what may be.
+    // The last of the budget is for pages that are needed now, not for those that may be.
     const Bytes most = budget_.most();
     if (region.used == 0 && budget_.used() + kRegion <= most - most / 16 &&
         budget_.take_now(kRegion)) {
@@ -142,8 +142,8 @@ void ItemStore::fill_regions(const Pages& pages) {
   }
 }
 
-// The budget counts all of them but `uncounted`, which are in no whole region. Others may be in a
-// region that was whole when they were taken, and is not any more.
+// The budget counts all of the pages but `uncounted`, which are in no whole region. A counted page
+// may be in a region that was whole when the page was taken, and is not any more.
 void ItemStore::give_back(storage::FreePages::Page first, storage::FreePages::Page count,
                           storage::FreePages::Page uncounted) {
   Bytes bytes = 0;

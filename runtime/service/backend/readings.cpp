@@ -124,7 +124,7 @@ void Readings::read(const engine::Read& command) {
   submit(index);
 }
 
-// Of the pipeline that has decoded what is read; 0: it is as it is stored.
+// The prefix of the pipeline that has decoded what is read. 0: it is as it was stored.
 Digest Readings::prefix_of(const engine::Read& command) const {
   if (command.form != Form::decoded) return 0;
   return context_.datasets.pipeline(command.lineage.pipeline).pipeline->info().prefix_hash;
@@ -140,8 +140,8 @@ void Readings::take(Reading& reading, const std::optional<FetchedItems>& items) 
   }
 }
 
-// From the memory of another node. What that has no more comes with no bytes: preparation finds it
-// broken, and then the engine has it read from the store.
+// Reads from the memory of another node. A sample that the node has no more comes without bytes:
+// preparation finds it broken, and then the engine has it read from the store.
 void Readings::fetch(std::uint32_t index, const engine::Read& command) {
   Reading& reading = readings_[index];
   reading_of_[command.request.id.value] = index;
@@ -163,8 +163,8 @@ void Readings::fetch(std::uint32_t index, const engine::Read& command) {
   context_.post([done] { done(std::nullopt); });
 }
 
-// From the log of a feed on another node. No other place has a record, so one that does not come
-// now is waited for: its node may come back.
+// Reads from the log of a feed on another node. No other place has the records, so a record that
+// does not come now is waited for: its node may come back.
 void Readings::fetch_records(std::uint32_t index) {
   Reading& reading = readings_[index];
   reading.left = 1;
@@ -201,7 +201,7 @@ void Readings::ask_again() {
   }
 }
 
-// A drive takes what begins with a page.
+// Moves each sample to memory that begins with a page, as a drive needs it.
 void Readings::move_to_pages(Reading& reading) {
   for (StagedSample& one : reading.samples) {
     if (!std::exchange(one.fetched, false)) continue;

@@ -221,7 +221,7 @@ void SlotMemory::give_back_unused() {
   }
 }
 
-// A free slot of a slab that has others.
+// Takes the pages back of a free slot, in a slab that still has others in use.
 bool SlotMemory::empty_one(const Pool& pool, Part& part) {
   if (part.free.empty()) return false;
   const std::uint32_t index = part.free.back();

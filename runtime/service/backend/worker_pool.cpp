@@ -164,7 +164,8 @@ PreparationReport WorkerPool::attempt(PreparationTask& task,
   return report;
 }
 
-// What was offered is not any more, and no helper has anything of it, once this is gone.
+// Offers a task to other workers. Once this is gone it is offered no more, and no helper has
+// anything of it.
 class WorkerPool::Offer {
  public:
   Offer(WorkerPool& pool, SharedTask& task) : pool_(pool), task_(task) {}
@@ -199,7 +200,8 @@ class WorkerPool::Offer {
   bool made_ = false;
 };
 
-// What is long is offered to the others. Steps that are processes are not begun for that.
+// Offers a long task to the other workers, unless it has steps that are processes: these are not
+// begun just for helping.
 PreparationReport WorkerPool::carry_out(PreparationTask& task,
                                         std::unique_ptr<prepare::Preparer>& preparer,
                                         Worker& worker) {
@@ -305,7 +307,7 @@ void WorkerPool::help(Worker& worker, std::unique_ptr<prepare::Preparer>& prepar
       done = false;
     }
     shared->leave(std::move(part), !done);
-    if (worker.making > 0) continue;  // that task's time
+    if (worker.making > 0) continue;  // the time counts for that task
     busy_ns_.fetch_add((std::chrono::steady_clock::now() - began).count(),
                        std::memory_order_relaxed);
   }

@@ -142,7 +142,7 @@ void AgentDatasets::set_up(const PipelineMessage& wanted, config::ConfigNode wri
                   });
 }
 
-// Throws what says why it cannot be used.
+// Throws an error that says why it cannot be used.
 void AgentDatasets::have(const PipelineMessage& wanted, std::unique_ptr<prepare::Pipeline> made) {
   if (made->info().hash != wanted.hash)
     throw ConfigError(

@@ -98,7 +98,7 @@ void AgentSession::wait_for_signal() {
                       });
 }
 
-// The coordinator has others keep what is kept here. Jobs go on meanwhile.
+// The coordinator has other nodes keep what is kept here. Jobs go on meanwhile.
 void AgentSession::leave() {
   const double seconds = std::chrono::duration<double>(config_.drain).count();
   log_.say(fmt::format("ending: what is kept here is handed over, within {:g} s", seconds));
@@ -296,7 +296,8 @@ void AgentSession::begin(Joined joined) {
   });
 }
 
-// What is kept here from before this coordinator. It hears of it before it has this node work.
+// Reports what is kept here from before this coordinator, before the coordinator has this node
+// work.
 void AgentSession::report_kept(DatasetId dataset) {
   backend_->report_kept(dataset, [this](const engine::SamplesKept& kept) {
     const engine::Event event(kept);

@@ -87,7 +87,7 @@ void Cluster::serve(TcpChannel& channel, const std::string& from) {
     host_.post([this, link, problem] { lost(*link, problem); });
   } else if (!problem.empty()) {
     host_.post([this, from, problem] { say_refusal(from, problem); });
-    // One that knows a newer coordinator goes on looking for it.
+    // An agent that knows a newer coordinator goes on looking for it.
     link->write(protocol::encode(protocol::Refused{
         admission.may_ask_again ? std::string(kNotYet) : "not_allowed", problem}));
     std::this_thread::sleep_for(2 * NodeLink::kBeat);  // so that it is sent
@@ -95,16 +95,16 @@ void Cluster::serve(TcpChannel& channel, const std::string& from) {
   link->close();
 }
 
-// One that asks again and again is said once.
+// An agent that asks again and again is named once in the log.
 void Cluster::say_refusal(const std::string& from, const std::string& problem) {
   if (std::exchange(said_refusal_, problem) == problem) return;
   host_.say(
       {fmt::format("an agent at {} was refused: {}", from, problem), LogLevel::warning, "agent"});
 }
 
-// Jobs would wait again and again for what is on the node. Without it they go on.
+// Jobs would wait again and again for what is on the node. Without the node they go on.
 void Cluster::unreachable(NodeId from, NodeId node, const std::string& problem) {
-  const bool is_here = node == NodeId(0);  // then the one that says so is cut off
+  const bool is_here = node == NodeId(0);  // then the node that says so is cut off
   Agent* const agent = find(is_here ? from : node);
   if (!agent) return;  // it is lost by now
   const Agent* const other = find(from);
@@ -310,9 +310,10 @@ void Cluster::take_opened(Agent& agent, ServedId what, const std::string& proble
   } else {
     agent.problems[what] = problem;
   }
-  // What is not waited for was let go since, or is no reason to leave the node out.
+  // A dataset or pipeline that is not waited for was let go since, or is no reason to leave the
+  // node out.
   if (!problem.empty() && !agent.ready && was_waited_for) {
-    // It would be asked to read and prepare what it has not got.
+    // If it joined, it would be asked to read and prepare what it has not got.
     const bool is_data = std::holds_alternative<DatasetId>(what);
     agent.link->write(
         protocol::encode(protocol::Refused{is_data ? "bad_dataset" : "unknown_pipeline", problem}));

@@ -21,8 +21,8 @@ using remote::TcpChannel;
 enum class Ask : std::uint8_t { slice = 1, items = 2, keep = 3, keep_on_drive = 4, records = 5 };
 
 constexpr std::size_t kRequestMost = std::size_t{16} << 20;
-// A node that works begins its answer at once. Behind a link that was cut, nothing comes. So many
-// times as long as a node may be silent.
+// A node that works begins its answer at once. Behind a link that was cut, nothing comes. An answer
+// is waited for so many times as long as a node may be silent.
 constexpr int kAnswerWithin = 5;
 constexpr Bytes kPayloadMost = Bytes{4} << 30;
 constexpr std::uint64_t kSamplesMost = std::uint64_t{1} << 20;

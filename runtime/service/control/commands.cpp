@@ -70,7 +70,7 @@ std::string answered(const std::string& text) {
                                                        Json::error_handler_t::replace);
 }
 
-// What decides otherwise from now on: a line for each.
+// A line for each kind of policy that changes.
 std::string difference(const engine::PolicyTexts& before, const engine::PolicyTexts& after) {
   std::vector<std::string> was;
   engine::visit_policies(before,
@@ -215,7 +215,7 @@ std::string job_kill(const Question& asked) {
   return done();
 }
 
-// Its own user may ask for it, too: the script of that user has allowed it.
+// The job's own user may ask for it, too: a script of that user has allowed it.
 std::string job_ideal(const Question& asked) {
   const std::string job = asked.text("job");
   const std::uint64_t steps = asked.arguments.value("steps", std::uint64_t{0});
@@ -282,7 +282,7 @@ std::string quota_list(const Question& asked) {
                                                                     Json::error_handler_t::replace);
 }
 
-// It holds until the next start or reload: the file is what lasts.
+// The new limit holds until the next start or reload: only the node file lasts.
 std::string quota_set(const Question& asked) {
   const std::string name = asked.text("user");
   const std::optional<uid_t> user = find_user(name);

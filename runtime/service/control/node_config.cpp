@@ -112,7 +112,7 @@ NodeDataset read_dataset(config::ConfigSection& section,
   dataset.pipeline = read_name(section, "pipeline", pipeline_names(pipelines));
   dataset.tokens = static_cast<std::uint64_t>(section.integer("tokens", 0));
   if (dataset.format == "tokens" && dataset.tokens == 0)
-    section.refuse("tokens", "how long a sample is is not known", "write tokens: 1024");
+    section.refuse("tokens", "a sample's length is not known", "write tokens: 1024");
   dataset.sequences = read_sequences(section, dataset.tokens);
   dataset.column = section.text("column", "");
   dataset.label = section.text("label", "");
@@ -226,7 +226,7 @@ void read_settings(std::string_view text, std::string_view rest,
   }
   if (dataset.format == "tokens" && dataset.tokens == 0)
     throw ConfigError(
-        fmt::format("dataset '{}': how long a sample is is not known; write tokens=1024", text));
+        fmt::format("dataset '{}': a sample's length is not known; write tokens=1024", text));
   if (dataset.sequences.packing.empty()) return;
   if (const std::string problem = dataset.sequences.problem(dataset.tokens); !problem.empty())
     throw ConfigError(fmt::format("dataset '{}': {}", text, problem));
@@ -265,9 +265,8 @@ NodeDataset brought_dataset(const std::filesystem::path& path, std::string_view 
   if (dataset.splits.size() > 1 || dataset.pin || dataset.everyone || !dataset.pipeline.empty() ||
       reads_a_file)
     throw ConfigError(fmt::format(
-        "'{}': of a path a job may say tokens, format, packing, column, label and one split, "
-        "not by a subset's file; have "
-        "more served by a name (--dataset NAME={})",
+        "'{}': with a path a job may say tokens, format, packing, column, label and one split, "
+        "not by a subset's file; for more, have it served by a name (--dataset NAME={})",
         reading, path.string()));
   dataset.name += fmt::format("//{}", reading);  // which is in no path
   return dataset;
@@ -373,8 +372,8 @@ void read_cluster(config::ConfigSection& cluster, NodeConfig& config) {
   cluster.require("token_file", kTokens);
   config.tcp.cluster_token_file = cluster.filled_text("token_file", "", kTokens);
   config.cluster.join = cluster.text("join", "");
-  config.cluster.log = cluster.filled_text(
-      "log", config.cluster.log.string(), "a folder that all nodes share of which one coordinates");
+  config.cluster.log =
+      cluster.filled_text("log", config.cluster.log.string(), "a folder that all candidates share");
   config.cluster.name =
       cluster.filled_text("name", config.cluster.name, "a name that no other agent has");
   config.cluster.authorities = cluster.text("authorities", "");

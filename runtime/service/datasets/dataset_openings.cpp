@@ -40,7 +40,7 @@ Bytes catalogue_bytes(const engine::Catalogue& catalogue) {
   return bytes < kApartLeast ? 0 : bytes;
 }
 
-// For a dataset and its splits, none of which could be opened.
+// The result for a dataset and its splits when none of them could be opened.
 std::vector<OpenedIndex> none_of(const NodeDataset& dataset, const std::string& problem) {
   std::vector<OpenedIndex> none;
   for (const std::string& name : served_names(dataset)) {
@@ -87,7 +87,7 @@ void DatasetOpenings::begin_opening(std::uint64_t number, const NodeDataset& dat
     openers_.start(number, dataset.is_brought() ? std::optional(requester.user) : std::nullopt,
                    work);
   } catch (const std::runtime_error& error) {
-    // Not before the job that asks for it waits.
+    // Posted, so that the job that asks for it waits by then.
     const Opened none{dataset, none_of(dataset, error.what()), 0};
     host_.post([then, none] { then(none); });
   }
@@ -170,7 +170,7 @@ void DatasetOpenings::open_brought(const NodeDataset& wanted,
 void DatasetOpenings::opened(std::uint64_t number, const Opened& all) {
   const bool has_failed = std::none_of(all.parts.begin(), all.parts.end(),
                                        [](const OpenedIndex& one) { return one.index != nullptr; });
-  // Leaves out paths that a job has named: anybody may do that any number of times.
+  // Leaves out paths that a job has named: any user may name any number of them.
   for (std::size_t part = 0; part < all.parts.size(); ++part) {
     const OpenedIndex& one = all.parts[part];
     const auto waited_for = opening_.find(one.name);
@@ -277,7 +277,7 @@ ServedDataset& DatasetOpenings::add(const NodeDataset& dataset, const OpenedInde
   return served;
 }
 
-// What no job uses makes room.
+// If memory is short, lets go of what no job uses, and tries again.
 void DatasetOpenings::set_apart_for_data(Bytes bytes) {
   if (bytes == 0) return;
   try {

@@ -155,7 +155,7 @@ void JobPipelines::let_unused_go(Duration kept) {
   }
 }
 
-// What no job uses makes room.
+// If memory is short, lets go of what no job uses, and tries again.
 void JobPipelines::set_apart(Bytes bytes) {
   if (bytes == 0) return;
   try {

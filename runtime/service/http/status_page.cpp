@@ -106,7 +106,7 @@ std::string node_line(const NodeStatus& one) {
       bar(share(static_cast<double>(count.used_bytes), static_cast<double>(one.memory)), false));
 }
 
-// Nothing of a service that has one node.
+// Empty for a service that has one node.
 std::string nodes_table(const Snapshot& now) {
   if (now.nodes.empty()) return {};
   NodeStatus own;

@@ -43,9 +43,9 @@ void Jobs::join(Peer& peer, const protocol::JoinRequest& request, ServedDataset&
   answers_.add_exemplars(*job);
 }
 
-// Ranks on several nodes have heard of different steps, when a node has ended. Those that are
+// After a node has ended, ranks on several nodes may have heard of different steps. Ranks that are
 // behind have what the others were given (raise), and come back when they have given it. True:
-// there are some.
+// there are such ranks.
 bool Jobs::send_back_those_behind(ServedJob& job) {
   std::uint64_t most = 0;
   for (const RankEnd* end : job.ranks) {

@@ -40,7 +40,8 @@ std::uint64_t process_of(const Peer& peer, const protocol::JoinRequest& request)
   return is_remote(peer) ? request.pid : static_cast<std::uint64_t>(peer.process());
 }
 
-// Of two positions in a mixture: with the same weights to come, all else is the same, too.
+// Whether two positions are in different mixtures. If their changes of weights are as many, all
+// else must be the same, too.
 bool are_apart(const order::Position& one, const order::Position& other) {
   const auto& here = one.fields().mixing;
   const auto& there = other.fields().mixing;
@@ -48,7 +49,8 @@ bool are_apart(const order::Position& one, const order::Position& other) {
          here->digest() != there->digest();
 }
 
-// Of two positions after the same samples of a mixture.
+// Whether the first of two positions after the same samples of a mixture knows more changes of
+// weights.
 bool knows_more_changes(const order::Position& one, const order::Position& other) {
   return one.epoch() == other.epoch() && one.consumed() == other.consumed() &&
          one.fields().mixing && other.fields().mixing &&
@@ -172,8 +174,9 @@ ServedJob* RankArrivals::join(Peer& peer, const protocol::JoinRequest& request,
 
 // Each wake of the service and of a job costs as much as many a small batch, so a job that does not
 // say how many batches it wants may have as many as take 1 MiB, but not more than half an epoch.
-// Each promises memory of a block, which bounds them, too. Weights and mixtures can change, and
-// exemplars: what was made ahead has the old ones. Steps of users cost more than wakes.
+// Each credit promises the memory of a block, which is a bound, too. Jobs with weights, mixtures or
+// exemplars get no more than the default: these can change, and batches made ahead have the old
+// ones. So do pipelines with steps of users, which cost more than wakes.
 std::uint32_t RankArrivals::credits(const protocol::JoinRequest& request,
                                     const ServedDataset& dataset, ServedPipeline& pipeline) const {
   constexpr std::uint32_t kMost = 32;
@@ -229,7 +232,8 @@ bool RankArrivals::begin(ServedJob& job) {
   engine::JobJoined event = job.joined();
   event.credits = job.credits;
   event.weight = weight(job.user, request.weight);
-  // No other plugin can be meant later, where the journal is replayed or the buffer used again.
+  // The exact text names one plugin, also later, when the journal is replayed or the buffer is used
+  // again.
   const engine::PolicyList list = policies::policy_list();
   event.buffer_policy =
       inbox_.keep(list.exactly(engine::PolicyKind::rehearsal, event.buffer_policy));

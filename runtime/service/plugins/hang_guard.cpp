@@ -38,7 +38,7 @@ pthread_t watched_thread;
 std::atomic<const plugin::Plugin*> found_in{nullptr};
 std::atomic<bool> answered{false};
 
-// Of a signal handler.
+// A signal handler calls it.
 const plugin::Plugin* plugin_on_stack() {
   std::array<void*, kFramesMost> frames;
   const int count = backtrace(frames.data(), kFramesMost);

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A wrong answer may have been asked for at a bad moment. So many have not.
+// One wrong answer may come of a bad moment, but not so many.
 constexpr std::uint64_t kRefusedMost = 10;
 constexpr Duration kHeldBackMost = std::chrono::milliseconds(100);
 
@@ -65,7 +65,8 @@ bool is_quarantined(PluginExit exit) {
   return exit != PluginExit::stalled && exit != PluginExit::lost;
 }
 
-// Of a failure's policy, `mixture mine@3f2a91bc07d1`: jobs ask for such a policy themselves.
+// Whether jobs ask for such a policy themselves. `policy` is as a failure has it: `mixture
+// mine@3f2a91bc07d1`.
 bool is_for_jobs(std::string_view policy) {
   for (std::size_t kind = 0; kind < engine::kPolicyKinds; ++kind) {
     const auto one = static_cast<engine::PolicyKind>(kind);
@@ -101,7 +102,7 @@ Plugins::Plugins(const fs::path& state, PluginSettings settings, Host host)
   finish_exit_files(state_);
   plugin::tell_of_failures([this](plugin::Failure& failure) {
     engine::Question question;
-    // A call that is not noted is none of what was noted last.
+    // The last question that was noted may be of another policy than this failure.
     if (!host_.engine.question(question) || !failure.policy.starts_with(engine::policy_kind_name(
                                                 engine::policy_name(question.scope.name).kind)))
       return;
@@ -125,7 +126,7 @@ bool Plugins::any_in_force() const {
 struct Plugins::Allowed {
   std::shared_ptr<const plugin::PluginFile> file;
   Permission permitted;
-  // Of what runs apart, if no such process runs yet.
+  // For a plugin that runs apart, if it has no process yet.
   std::shared_ptr<child::PolicyProcess> process;
   std::vector<std::byte> description;
 };

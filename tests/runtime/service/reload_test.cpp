@@ -206,7 +206,7 @@ TEST_CASE("pipelines and formats are looked at when the file is read, not when a
         "webdataset, tfrecord, packed, mds, arrow, parquet, numpy, tokens, megatron, sequences, "
         "video, files");
   CHECK(refused("datasets:\n- {path: /p, format: tokens}\n") ==
-        "node.yaml:2: key 'datasets.0.tokens': how long a sample is is not known; write tokens: "
+        "node.yaml:2: key 'datasets.0.tokens': a sample's length is not known; write tokens: "
         "1024");
   CHECK(refused("datasets:\n- {path: /p, packing: bins, tokens: 8}\n") ==
         "node.yaml:2: key 'datasets.0.packing': unknown value 'bins'; write one of concat, whole, "
