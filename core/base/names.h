@@ -12,7 +12,7 @@
 namespace batchflow {
 
 // Names of the values of an enumeration, from a table that has one for each.
-// `last`: the greatest value there is. A value of which nothing is known, from outside, is "?".
+// `last`: the greatest value there is. A value from outside that the table does not have is "?".
 template <auto last, std::size_t count>
 constexpr std::string_view name_in(const std::string_view (&names)[count], decltype(last) value) {
   static_assert(count == static_cast<std::size_t>(last) + 1, "the table has a name for each value");

@@ -24,8 +24,9 @@ struct Parameter {
   double greatest = 1e18;
 };
 
-// The declared parameters of one policy, with their present values. `set` checks a value. What
-// reads them is in this file alone, since plugins do so without linking anything.
+// The declared parameters of one policy, with their present values. `set` checks a value. The
+// functions that read values are all in this header, since plugins call them without linking
+// anything.
 class Parameters {
  public:
   struct Value {

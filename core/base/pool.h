@@ -13,7 +13,7 @@ namespace batchflow {
 
 inline constexpr std::uint32_t kNone = UINT32_MAX;
 
-// T needs `reset()`, which makes it as new; it may keep the memory of its vectors.
+// T needs `reset()`, which makes it like new; it may keep the memory of its vectors.
 template <class T>
 class Pool {
  public:

@@ -1,6 +1,7 @@
-// Logarithm and exponential of additions, multiplications and divisions alone: the same value on
-// every machine, which the standard library does not promise. Policies may use no others, since
-// what they decide is replayed elsewhere. Both are right to some fifteen digits.
+// A logarithm and an exponential function that use additions, multiplications and divisions alone.
+// So they give the same value on every machine, which the standard library does not promise.
+// Policies may use no others, since what they decide is replayed elsewhere. Both are right to some
+// fifteen digits.
 #pragma once
 
 #include <bit>
@@ -12,8 +13,7 @@ namespace batchflow {
 inline constexpr double kLn2High = 0x1.62e42fefa0000p-1;  // its product with an exponent is exact
 inline constexpr double kLn2Low = 0x1.cf79abc9e3b3ap-40;
 
-// The natural logarithm. Of 0 it is minus infinity; of less, and of what is no number, not a
-// number.
+// The natural logarithm: minus infinity for 0, not a number for less and for not a number.
 constexpr double log_of(double x) {
   if (!(x >= 0)) return std::numeric_limits<double>::quiet_NaN();
   if (x == 0) return -std::numeric_limits<double>::infinity();
@@ -48,7 +48,7 @@ constexpr double exp_of(double x) {
   const double r = (x - exponent * kLn2High) - exponent * kLn2Low;
   double sum = 1;
   for (int k = 17; k >= 1; --k) sum = 1 + sum * r / k;
-  // In two factors: 2 to the power of 1024 is no number.
+  // In two factors, because 2 to the power of 1024 is more than a double holds.
   const int half = exponent / 2;
   const auto power = [](int degree) {
     return std::bit_cast<double>(static_cast<std::uint64_t>(degree + 1023) << 52);

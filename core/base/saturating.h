@@ -17,7 +17,7 @@ constexpr std::uint64_t saturating_sum(std::uint64_t a, std::uint64_t b) {
   return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
-// A time after the end of time is never. REQUIRES: wait >= 0
+// `at + wait`, or kNever where that is later than any time. REQUIRES: wait >= 0
 constexpr Instant after(Instant at, Duration wait) {
   return wait > kNever - std::max(at, Instant()) ? kNever : at + wait;
 }

@@ -1,8 +1,8 @@
 // The words of BatchFlow as types: ids that cannot be mixed up, integer time, integer bytes.
 //
 // Everything here is a value without behaviour. Time is an integer number of nanoseconds since the
-// first start of the engine. Bytes and slots are integers. No double enters a decision about order,
-// residency or time.
+// first start of the engine. Bytes and slots are integers. No double enters an order. Where
+// policies reckon with doubles, these have the same bits on every machine (core/base/rates.h).
 #pragma once
 
 #include <chrono>

@@ -1,8 +1,8 @@
 // An array of zeros that costs nothing until it is touched.
 //
-// Policies and shares index it by dense ids. To make one, to make it larger and to free it take so
-// little time for each entry that a step does not feel it. T must be trivially copyable, and all
-// zero bits must be a meaningful T.
+// Policies and shares index it by dense ids. Making it, growing it and freeing it take so little
+// time for each entry that a step stays short. T must be trivially copyable, and all zero bits must
+// be a meaningful T.
 #pragma once
 
 #include <cstddef>

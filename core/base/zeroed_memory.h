@@ -9,8 +9,8 @@
 namespace batchflow {
 
 // For code that must never take long: an engine's step. While a `Scope` lives, zeroed memory of
-// this thread comes in small pages, because finding a huge one can take milliseconds. What is freed
-// is given back to the system a slice at each `give_back`, or with this object.
+// this thread comes in small pages, because finding a huge page can take milliseconds. What is
+// freed is given back to the system a slice at each `give_back`, or with this object.
 class UnhurriedMemory {
  public:
   UnhurriedMemory() = default;

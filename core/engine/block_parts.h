@@ -1,5 +1,5 @@
-// The parts of makings: each waits for its turn for staging memory (core/engine/staging.h), and
-// then for what is read for it.
+// The parts of makings. Each part waits for its turn for staging memory (core/engine/staging.h),
+// and then for its reads.
 #pragma once
 
 #include "core/engine/items.h"

@@ -24,7 +24,7 @@ class BlockSelection {
   }
 
   const SelectionPolicy& policy() const { return *policy_; }
-  // Of all jobs: no stream has a policy of its own any more.
+  // The policy of all jobs from now on: streams lose the policies of their own.
   void change(std::unique_ptr<SelectionPolicy> policy) {
     policy_ = std::move(policy);
     s_.streams.each([&](StreamId stream) { s_.streams[stream].own_selection.reset(); });
@@ -32,7 +32,7 @@ class BlockSelection {
   // What is chosen for the ranks on the node, or for all ranks if `node` is none; null: nothing
   // yet. The answer is valid until the next call.
   const order::Lanes::Candidate* choose(Job& job, const EpochRun& run, NodeId node);
-  // No further lane may be begun, or no further block be used in part.
+  // Whether no further lane may be begun, or no further block used in part.
   static bool is_full(const EpochRun& run);
   std::uint64_t refused() const { return refused_; }
   // Jobs that the policy lets wait though the oldest of their blocks is ready, and since when.
@@ -54,7 +54,7 @@ class BlockSelection {
   // Chooses the samples of the block, and of those before it in the job's epoch, unless they are
   // chosen. The block is about to be made on the node.
   void choose_samples(Job& job, const Block& block, NodeIndex node);
-  // What these scores weigh, that the job has reported. Valid until the next call.
+  // The weights of these scores, which the job has reported. Valid until the next call.
   std::span<const float> weigh(const Job& job, std::span<const Score> scores);
   void epoch_began(const Job& job, std::uint32_t epoch) {
     policy_of(job).epoch_began(job.id, epoch);

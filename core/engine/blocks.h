@@ -40,7 +40,7 @@ struct Node {
   bool takes_work = true;
   bool lost = false;
   bool let_go = false;  // ItemShares: it has handed over what it kept
-  // Its staging memory; null: it has told of no memory, or is lost.
+  // Its staging memory; null: the node has reported no memory, or is lost.
   const StagingPart* staging = nullptr;
   std::uint32_t cores = 1;
 
@@ -105,8 +105,8 @@ std::vector<T> emptied(std::vector<T>& used) {
   return std::move(used);
 }
 
-// A prepared block, resident or being made. Preparation and SecondWorkers make it. Its charge and
-// need change, and it is released, by the functions of core/engine/books.h. Grants, Dispatching and
+// A prepared block, resident or being made. Preparation and SecondWorkers make it. The functions of
+// core/engine/books.h change its charge and its takers, and release it. Grants, Dispatching and
 // Preparation count its grants, Assembly and Delivery its transfers.
 struct Block {
   std::uint64_t serial = 0;
@@ -115,7 +115,7 @@ struct Block {
   order::LaneSizes sizes;
   // None: made for one job alone, to rehearse or because its pass was closed.
   order::BlockRef ref;
-  std::shared_ptr<const order::Rehearsal> rehearsal;  // it has draws of this one, if any
+  std::shared_ptr<const order::Rehearsal> rehearsal;  // of which it has draws, if any
   std::uint32_t samples = 0;
   ShareId share = ShareId::none();
   ItemId item;
@@ -167,12 +167,12 @@ struct ReadHolds {
 
 // What a block needs while it is made: staging memory, reads, a worker, ingredients.
 //
-// Preparation makes and releases it. It leaves the turn for the next part to BlockParts, what the
-// part is made of to Items and Reads, `suspects` to Suspects, and `other_making` to SecondWorkers.
+// Preparation makes and releases it. BlockParts keeps its turn for the next part, Items and Reads
+// what the part is made of, Suspects `suspects`, and SecondWorkers `other_making`.
 //
-// It is made part by part. The samples of a part are looked up once there is staging memory for all
-// that has to be read. When a worker has prepared them, none of that is held any more. A block that
-// fits is one part.
+// The block is made part by part. The samples of a part are looked up once there is staging memory
+// for all that has to be read. When a worker has prepared them, that memory is free again. A block
+// that fits is one part.
 struct Making {
   BlockIndex block = BlockIndex::none();
   JobIndex job = JobIndex::none();  // that asked; for statistics and limits

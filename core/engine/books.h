@@ -48,15 +48,16 @@ inline double wanted_per_s(const Job& job) {
                         : 0;
 }
 
-// Streams are shared or not as the configuration says when a job joins. If it says otherwise now,
-// the job goes on in another stream where its epoch ends. Orders without lanes in common stay.
+// Whether the job goes on in another stream when its epoch ends. It does if the configuration,
+// which said whether it shares a stream when it joined, says otherwise now. Jobs of orders without
+// lanes in common stay.
 inline bool is_to_move(const EngineState& s, const Job& job) {
   const bool has_lanes = job.order != Order::listed && !is_drawn(job.order) && !job.chosen;
   return has_lanes && !job.stays && s.streams[job.stream].alone == s.config.share_streams;
 }
 
-// N, or how many draws an epoch of the job has; of a live one, no fewer than it has. `position`:
-// where it begins, if that is known.
+// N, or how many draws an epoch of the job has; for a live job, more than it will ever have.
+// `position`: where the job begins, if that is known.
 inline std::uint64_t epoch_samples_of(const JobJoined& event, const Catalogue& catalogue,
                                       const order::Position* position) {
   if (event.order == Order::live) return order::kLiveBlocksMost;

@@ -1,9 +1,9 @@
-// Buffers that the engine fills: of the samples that jobs have had, a rehearsal policy says which
+// Buffers that the engine fills. A rehearsal policy says which of the samples that jobs have had
 // are kept, for these jobs to rehearse.
 //
 // A buffer belongs to a dataset version and a name. It outlives its jobs, so that the loaders of a
 // training that comes task by task fill one buffer in turn. A job shows it the samples of each
-// committed step, in their order. What changes is part of the promise of the commit: so a buffer is
+// committed step, in their order. Each change is part of the promise of the commit, so a buffer is
 // the same after a crash.
 #pragma once
 
@@ -41,14 +41,14 @@ class Buffer {
   // A job has had these samples. Adds what changes to `kept`.
   void show(const Catalogue& catalogue, std::span<const SampleId> samples,
             std::vector<KeptExemplar>& kept);
-  // What is reported of a sample counts at once if the buffer has it. Else it waits for the sample
-  // to be shown, for some thousands of samples.
+  // A report on a sample counts at once if the buffer has the sample. Else it waits until the
+  // sample is shown, for some thousands of samples.
   void score(SampleId sample, float score);
   void describe(SampleId sample, std::optional<std::uint32_t> label,
                 std::span<const float> features);
   // What it holds now; null: nothing.
   std::shared_ptr<const order::Exemplars> whole();
-  // Exemplars of before, behind those that were restored already. False: they do not fit.
+  // Adds exemplars of an earlier engine, behind those restored already. False: they do not fit.
   bool restore(std::uint64_t shown, std::span<const Exemplar> exemplars);
   bool is_of(const Catalogue& catalogue) const;  // all its samples are
 
@@ -96,20 +96,21 @@ class Buffers {
     std::uint64_t available = 0;
   };
   std::optional<Objection> objection(const JobJoined& event, Digest version) const;
-  // The buffer that the job asks for. What has to leave for it is added to `gone`: also what was
-  // promised by that name, and cannot be of this dataset.
+  // The buffer that the job asks for. Buffers that leave for it are added to `gone`. One of them
+  // may be a promised buffer of that name with samples that the dataset does not have.
   // REQUIRES: there is no objection
   Buffer& join(const JobJoined& event, const Catalogue& catalogue, std::vector<BufferName>& gone);
   void leave(Buffer& buffer) { --buffer.jobs; }
-  // False: there can be no such buffer, and what came of it before is gone; or jobs have it.
+  // False: jobs have the buffer already; or there can be no such buffer, and its earlier part is
+  // gone.
   bool promised(const BufferPromised& event);
 
   std::uint64_t refused() const;  // answers of policies
   const std::map<BufferName, Buffer>& all() const { return all_; }
 
  private:
-  // Whether there is room for another, once those in `leave` have left: without jobs, and not used
-  // for longest.
+  // Whether there is room for another, once the buffers in `leave` have left. It fills `leave` with
+  // buffers without jobs, least recently used first.
   bool has_room(std::uint64_t exemplars, std::vector<BufferName>& leave) const;
   bool restore(const BufferPromised& event);
   void forget(const BufferName& name);

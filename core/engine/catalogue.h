@@ -2,8 +2,8 @@
 //
 // A catalogue is immutable. It is named by the content hash of its dataset version and kept beside
 // the logs; events refer to it and never carry it. A backend fills `Catalogues` first, and then
-// sends its engine CatalogueKnown and PipelineKnown. Above a grain of one, a sample here is an
-// item: a run of samples that are read and kept as one.
+// sends its engine CatalogueKnown and PipelineKnown. Where the grain is above one, a sample here is
+// an item: a run of samples that are read and kept as one.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ struct Dimensions {
 };
 
 // Small samples are read and kept in bundles: bundle b is samples [b << shift, (b + 1) << shift).
-// The item of a share that a sample is in; with a shift of 0 it is an item of its own.
+// The item of a share that a sample is in; with a shift of 0 each sample is an item of its own.
 inline ItemId item_of(SampleId sample, std::uint8_t bundle_shift) {
   return ItemId(static_cast<std::uint32_t>(sample.value >> bundle_shift));
 }
@@ -50,8 +50,8 @@ class Catalogue {
     std::vector<Dimensions> dimensions;
     std::uint32_t classes = 0;          // how many; 0: not classified
     std::vector<std::uint32_t> labels;  // below `classes`
-    // Samples that lie side by side are read and kept 2^bundle_shift at a time. What each such
-    // bundle takes where it is stored; empty: its samples, which are uniform, and nothing else.
+    // Samples that lie side by side are read and kept 2^bundle_shift at a time. `bundle_bytes` says
+    // what each such bundle takes where it is stored; empty: just its samples, which are uniform.
     std::uint8_t bundle_shift = 0;
     std::vector<Bytes> bundle_bytes;
   };
@@ -72,7 +72,7 @@ class Catalogue {
 
   bool has_bundles() const { return parts_.bundle_shift > 0; }
   std::uint8_t bundle_shift() const { return parts_.bundle_shift; }
-  // Their sizes, if they have more than uniform samples in them; else empty.
+  // The sizes of bundles, if these have more than uniform samples in them; else empty.
   const std::vector<Bytes>& listed_bundles() const { return parts_.bundle_bytes; }
   std::uint64_t bundles() const { return ((parts_.samples - 1) >> parts_.bundle_shift) + 1; }
   Bytes bundle_bytes(std::uint64_t bundle) const;  // REQUIRES: bundle < bundles()

@@ -1,9 +1,9 @@
 // Which block is made next: collects what jobs need, asks the dispatch policy, starts its choice.
 //
 // A job needs a block when fewer blocks than its look-ahead depth are ready or being made for it,
-// or when its ranks wait and no such block is there. The scaling policy answers the depth. The
-// dispatch policy chooses among the jobs' needs. Where a block is made, and whether memory allows
-// it, are rules of the engine.
+// or when its ranks wait and no such block is there. The scaling policy says how deep. The dispatch
+// policy chooses among the jobs' needs. Where a block is made, and whether memory allows it, are
+// rules of the engine.
 #pragma once
 
 #include <map>
@@ -52,7 +52,7 @@ class Dispatching {
     scaling_ = std::move(policy);
     scale_all_ = true;
   }
-  // BF_CHECKs that no need that is not weighed could be started.
+  // BF_CHECKs that every need that could be started is weighed.
   void check_consistency();
   struct Refusals {
     std::uint64_t dispatch = 0;

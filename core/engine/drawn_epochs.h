@@ -26,13 +26,14 @@ class DrawnEpochs {
   // The draws from where the job is. It may begin when it is settled.
   void begin_mixture(Job& job);
   bool is_settled(const Job& job) const;
-  // Works on mixtures that are not settled, for `most` samples of their sources. These are settled.
+  // Works on mixtures that are not settled, for `most` samples of their sources. Answers the jobs
+  // of those that are settled now.
   std::vector<JobIndex> settle(std::uint64_t most);
 
   // ---- live and keyed
-  // The epoch of a job that begins where it is committed, and how it is cut into blocks.
+  // Begins the job's epoch where the job is committed. Answers how the epoch is cut into blocks.
   order::LaneSizes begin(Job& job);
-  // The program of a keyed job asks for these samples. False: not ones that it may ask for now.
+  // The program of a keyed job asks for these samples. False: it may not ask for these now.
   [[nodiscard]] bool ask(Job& job, std::span<const SampleId> samples);
   // Whether it is known what the step has. REQUIRES: the step is not before the job's last run
   bool decide(Job& job, std::uint64_t step);
@@ -42,11 +43,11 @@ class DrawnEpochs {
   // ---- all
   // Whether the block has samples that are known by now.
   bool is_decided(const Job& job, order::BlockRef block) const;
-  // The next epoch, which is this one. False: it is yet to be drawn.
+  // Begins the next epoch, which has this number. False: it is yet to be drawn.
   // REQUIRES: all steps of the epoch before are committed
   [[nodiscard]] bool begin_next(Job& job, std::uint32_t epoch);
-  // The job goes on where it is committed. That may be where an epoch begins that it had not begun
-  // when it went back.
+  // The job goes on where it is committed. That may be the start of an epoch that it had not begun
+  // before.
   void go_on(Job& job);
   // The first `steps` steps of the run are committed.
   void forget(Job& job, const EpochRun& run, std::uint64_t steps);

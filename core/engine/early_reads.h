@@ -1,9 +1,9 @@
 // Samples that are read before anything requests them, where a policy wants that.
 //
-// It happens on a node to which nothing is read from the store, so what jobs wait for is never
-// behind it. The order ahead of a job that reads the dataset is gone through, some samples in each
-// step, and the eviction policy of the share where a sample would be kept is asked about each that
-// is not there (EvictionPolicy::read_early).
+// It happens on nodes to which nothing else is read from the store, so no job waits behind it. Each
+// step goes through some samples of the order ahead of a job that reads the dataset. For each
+// sample that is not kept, it asks the eviction policy of the share that would keep it
+// (EvictionPolicy::read_early).
 #pragma once
 
 #include <vector>

@@ -54,8 +54,8 @@ class Engine {
   std::span<const Promise> promises() const;
   EngineCounters counters() const;
   // Eviction policies (`eviction=lru`, `eviction.encoded=mine:x=2`) that are shown the requests
-  // from now on and decide nothing; those before are gone. No command depends on them. Throws
-  // ConfigError.
+  // from now on and decide nothing. They replace those of the last call. No command depends on
+  // them. Throws ConfigError.
   void shadow(std::span<const std::string> policies);
   // What they would have hit, of the same requests as the policies that decide.
   struct Shadow {
@@ -69,8 +69,8 @@ class Engine {
     Bytes missed = 0;
   };
   std::vector<Shadow> shadows() const;
-  // What a policy is asked right now: for whoever finds, from within the call or from another
-  // thread, that it fails. False: nothing.
+  // What a policy is asked right now, for code that finds within the call, or in another thread,
+  // that the policy fails. False: no policy is asked anything.
   bool question(Question& to) const;
   // Policies that start nothing though a rank waits for a block that could be made (dispatch), or
   // that choose nothing though the oldest block of a job is ready (selection), and since when.
@@ -87,7 +87,8 @@ class Engine {
     std::string last;  // what the policy was shown last, or why its last proposal was refused
   };
   std::vector<Refusals> refusals() const;
-  // Whether that share or stream has a policy of its own (PolicyChanged). False: it is no more.
+  // Whether that share or stream has a policy of its own (PolicyChanged). False, too, if it is
+  // gone.
   bool has_own_policy(std::string_view policy) const;
   // What each job, rank and block waits for, as text: printed when a run gets stuck.
   std::string describe() const;
@@ -110,8 +111,8 @@ struct EngineCounters {
   std::uint64_t reads = 0;  // commands, retries included
   std::uint64_t samples_read = 0;
   std::uint64_t items_adopted = 0;        // that nodes had kept from before
-  std::uint64_t samples_handed_over = 0;  // of these, copied from nodes that end
-  std::uint64_t samples_read_early = 0;   // of these, before anything requested them
+  std::uint64_t samples_handed_over = 0;  // of those read, copied from nodes that end
+  std::uint64_t samples_read_early = 0;   // of those read, before anything requested them
   std::uint64_t failed_reads = 0;
   std::uint64_t corrupt_samples = 0;
   std::uint64_t repeats = 0;  // samples that jobs had before with the same draws

@@ -1,9 +1,9 @@
 // What can be configured of the engine, with its defaults (programs/config/engine_settings.h reads
 // it).
 //
-// A preset combines policies of all kinds with the settings they need. What a configuration says
-// beside its preset wins. Policies are named by text (`minio`, `bounded-lag:blocks=4`), which the
-// engine looks up in its list of policies.
+// A preset combines policies of all kinds with the settings they need. A setting that a
+// configuration gives beside its preset wins. Policies are named by text (`minio`,
+// `bounded-lag:blocks=4`), which the engine looks up in its list of policies.
 //
 // These are the defaults of services and of scenarios alike, so that a scenario without settings of
 // the engine is the same in both. docs/simulated-and-lived.md has what differs on purpose.
@@ -40,21 +40,22 @@ struct EngineConfig {
   std::uint64_t seed = 1;  // of every policy's own stream of chance; no order comes from it
 
   // What a job gets.
-  // A rank, unless the job asks for another number. One is spare, so that no job waits for itself.
+  // Of a rank, unless the job asks for another number. One is spare, so that no job waits for
+  // itself.
   std::uint32_t credits = 3;
   std::uint32_t ready_window = 16;      // hard span within which ready blocks may be taken first
   std::uint32_t generation_epochs = 8;  // after which a job opens a new generation
-  // Of a prepared block, to which B is fitted. The first batch is there when its block is, and
-  // larger ones save nothing that could be measured.
+  // Of a prepared block, to which B is fitted. Larger blocks delay the first batch, which waits for
+  // its block, and save nothing that could be measured.
   Bytes block_bytes = Bytes{8} << 20;
-  // Of a dataset: smaller ones, where it would have fewer. With one or two blocks an epoch, jobs
-  // that are not in step share nothing. More blocks than this make no difference
+  // Of a dataset. One that would have fewer blocks has smaller ones. With one or two blocks an
+  // epoch, jobs that are not in step share nothing. More blocks than this make no difference
   // (docs/decisions.md).
   std::uint32_t blocks_least = 8;
   Bytes item_slot_bytes = 4096;                   // in which encoded samples are counted
   Ratio corrupt_ratio_max{Ratio::kWhole / 1000};  // of the dataset's samples
-  // Until a lost rank ends its job. A rank that has ended does not come back, and the others must
-  // know soon.
+  // How long after the loss of a rank its job ends. A rank that has ended does not come back, and
+  // the others must know soon.
   Duration rank_timeout = std::chrono::seconds(5);
 
   // What fails is tried again: this many attempts in all, the second after `retry_wait`, the next
@@ -74,9 +75,9 @@ struct EngineConfig {
   // The ingredients of a block stay in their caches until it is made. False for replays: their
   // blocks stand for streams that need only a part of their samples at a time.
   bool hold_ingredients = true;
-  // Reads land in staging memory, which is memory of their place: `staging_bytes` of it, or with 0
-  // enough to keep all workers busy, within a part of the place; in any case room for one sample.
-  // Where storage is read in whole sectors, a sample takes all sectors that it may touch. False for
+  // Reads land in staging memory, which is a part of their place. It has `staging_bytes`, or with 0
+  // enough to keep all workers busy, within a bound; in any case it has room for one sample. Where
+  // storage is read in whole sectors, a sample takes all sectors that it may touch. False for
   // models of caches, in which places hold only what is kept: then reads are not bounded.
   bool count_staging = true;
   Bytes staging_bytes = 0;

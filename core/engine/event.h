@@ -49,7 +49,7 @@ struct Ingredient {
 // ------------------------------------------------------------------------------------ events ----
 
 struct CatalogueKnown {  // look it up in the Catalogues the engine was given
-  DatasetId dataset;     // of this version alone: what is cached under it has no other name
+  DatasetId dataset;     // stands for this version alone: what is cached goes by it
   Digest version;
 };
 struct PipelineKnown {
@@ -175,8 +175,8 @@ struct SamplesDescribed {
   std::span<const std::uint32_t> labels;
   std::span<const float> values;
 };
-// A buffer as an engine before this one has promised it (core/engine/promise.h). It comes before
-// any job; a large one in several events, in turn.
+// A buffer as an earlier engine promised it (core/engine/promise.h). It comes before any job. A
+// large buffer comes in several events, in turn.
 struct BufferPromised {
   std::uint64_t buffer = 0;
   Digest version = 0;  // of the dataset
@@ -281,16 +281,16 @@ struct SamplesKept {
   std::span<const SampleId> samples;
 };
 
-// From draw `at` of the job's mixture on, or from the first that is not drawn by then, its sources
-// have these parts of order::Mixture::kWhole. MixtureSet says from which draw on.
+// The sources of the job's mixture have these parts of order::Mixture::kWhole from draw `at` on, or
+// from the first later draw that is not drawn yet. MixtureSet says from which.
 struct MixtureChanged {
   JobId job;
   std::uint64_t at = 0;
   std::span<const std::uint64_t> parts;
 };
 
-// What a rank's network loses on the sources of the job's mixture, one number for each; no number:
-// it says nothing of that source. For the policy of the job's weights.
+// The losses of a rank's network on the sources of the job's mixture, one for each source. A value
+// that is no number says nothing of its source. For the policy of the job's weights.
 struct LossesReported {
   JobId job;
   std::span<const float> losses;
@@ -340,7 +340,7 @@ enum class Refusal : std::uint8_t {
   too_many_corrupt,
   storage_failed,  // a read failed more often than the configuration allows
   no_workers,  // preparation failed more often than the configuration allows, or no worker could
-               // prepare for the job for as long as a rank is waited for
+               // prepare for the job within a rank's time-out
   nothing_to_draw,  // a weighted order in which all weights are zero
   // Node-local or of runs, but not relaxed; of runs of a dataset without bundles; rehearsal of a
   // weighted order or of a list; live of a dataset that does not grow, or another order of one that
@@ -460,8 +460,9 @@ struct Drop {
   ItemId item;
   SlotId slot = SlotId::none();
 };
-// A cancelled preparation is still reported if its worker is there, as failed where it was not at
-// its end: until then the worker may write to the slot. Of all else, nothing is reported.
+// The request is not wanted any more. A cancelled preparation is still reported if its worker is
+// there, as failed unless it had ended: until then the worker may write to the slot. No other
+// cancelled request is reported.
 struct Cancel {
   Request request;
 };
@@ -519,7 +520,7 @@ struct SourcePaced {
   DatasetId dataset;
   std::uint64_t needed_from = 0;  // no job needs records before this one
   bool waits = false;             // producers that can wait do
-  // This part of 2^32 is taken of records of producers that cannot wait; which, their keys say.
+  // Of the records of producers that cannot wait, this part of 2^32 is taken. Their keys say which.
   std::uint64_t taken_part = 0;
 };
 

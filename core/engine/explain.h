@@ -21,7 +21,7 @@ struct Decision {
   std::string_view kind;    // allocation, eviction, ...
   std::string_view policy;  // its name, and the parameters that are not at their defaults
   std::string what;         // `job 3: looks 7 blocks ahead`
-  std::string numbers;      // what it was shown when it decided, and what it could choose from
+  std::string numbers;      // what the policy was shown, and what it could choose from
 };
 
 using Explain = std::function<void(const Decision&)>;

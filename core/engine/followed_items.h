@@ -1,5 +1,6 @@
-// The items of a share that stand for all of them, where to follow each would cost too much: chosen
-// by hash, and kept in a room that is as much smaller (spatial sampling, as in SHARDS, FAST 2015).
+// Some items of a share, chosen by hash, that stand for all where following each would cost too
+// much. A cache of these items alone is smaller by the same factor (spatial sampling, as in SHARDS,
+// FAST 2015).
 #pragma once
 
 #include <algorithm>
@@ -20,9 +21,9 @@ class FollowedItems {
   bool has(ItemId item) const {
     return shift_ == 0 || item.value * 0x9e3779b1u >> (32 - shift_) == 0;
   }
-  // What is theirs of something that all items share.
+  // The part of these items in something that all items share.
   std::uint64_t part_of(std::uint64_t all) const { return all >> shift_; }
-  // What all items have where these have so many.
+  // What all items have, where these items have `theirs`.
   std::uint64_t scaled_to_all(std::uint64_t theirs) const { return theirs << shift_; }
 
  private:

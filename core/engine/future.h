@@ -1,7 +1,7 @@
-// When a sample is wanted next. Orders are made from seeds, so the future of jobs is known: exactly
-// for strict and sequential jobs, and for relaxed ones whether it comes in this epoch or in the
-// next. For weighted ones it is expected, by the sample's weight; so it is for exemplars that a job
-// rehearses.
+// When a sample is wanted next. Orders are made from seeds, so the future of jobs is known. For
+// strict and sequential jobs it is known exactly. For relaxed jobs it is known whether the sample
+// comes in this epoch or in the next. For weighted jobs, and for exemplars that a job rehearses,
+// the sample's weight says when it may be expected.
 #pragma once
 
 #include <array>
@@ -29,8 +29,8 @@ class Future {
   // when jobs have moved on.
   void look_at(const Dataset& dataset, const std::optional<Lane>& lane = {});
   // The instant, in nanoseconds, at which a job of the dataset is expected to want the sample next,
-  // beside what is being made already; kNeverUsed: no job that is here now. `prefix`: a job that
-  // uses this form (0: as it is stored). Of very many jobs some are looked at.
+  // beside what is being made already; kNeverUsed: no job that is here now will. `prefix`: only
+  // jobs that use this form count (0: as it is stored). Of very many jobs only some are looked at.
   std::uint64_t next_use(Digest prefix, SampleId sample);
 
  private:

@@ -1,8 +1,8 @@
 // A job's sequence: which blocks it has taken, in which order, and in which epoch it is.
 //
 // The order (core/order/lanes.h) says which blocks a job may take, and BlockSelection which of them
-// it takes. This part takes it, and cuts epochs into steps. Of drawn orders DrawnEpochs says which
-// samples an epoch has.
+// it takes. This part takes it, and cuts epochs into steps. For drawn orders, DrawnEpochs says
+// which samples an epoch has.
 #pragma once
 
 #include "core/engine/block_selection.h"

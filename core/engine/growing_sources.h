@@ -1,8 +1,8 @@
 // Datasets that grow: what has come, and how each source is to go on.
 //
-// A log keeps the records. It may drop those that no job needs once it is half full. From three
-// quarters on, producers that can wait do, until it is down to five eighths. Of the records of
-// others ever fewer are taken, and none where the log is full.
+// A log keeps the records. Once it is half full, it may drop records that no job needs. From three
+// quarters on, producers that can wait do so until it is down to five eighths. Of the other
+// producers' records it takes fewer and fewer, and none when it is full.
 #pragma once
 
 #include <vector>

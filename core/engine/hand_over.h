@@ -1,6 +1,6 @@
-// A node that is to end first hands over what it keeps in memory and on its drive: each sample is
-// copied to the node that will be its home without it, where there is room for it. Until all have
-// been, the samples are found where they were. Then the command LetGo says that the node may end.
+// A node that is to end first hands over what it keeps in memory and on its drive. Each sample is
+// copied to its home among the nodes that stay, if there is room. Until all are copied, samples are
+// found where they were. Then the command LetGo says that the node may end.
 //
 // Prepared blocks are not handed over. They are made again, to the same bytes.
 #pragma once
