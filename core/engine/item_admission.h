@@ -1,5 +1,5 @@
-// What policies of the caches of samples are shown of the requests for a block, and what they let
-// in. When a sample is wanted next is found where a policy goes by it, once for each sample.
+// Shows the policies of the sample caches each request for a block, and asks them what to let in.
+// For policies that go by it, it finds when a sample is wanted next, once for each sample.
 #pragma once
 
 #include <array>
@@ -44,9 +44,9 @@ class ItemAdmission {
   void follow(const SharePart& part, const Access& access, bool hit);
   // A miss: the share's policy decides whether the item comes in.
   bool admit(ShareId share, const Access& access);
-  // The same of a sample as it is stored, in memory or on the drive, and of its bundle. What comes
-  // in is pinned for the read that will bring it. `staging`: what is left of it on the node that
-  // reads the bundle.
+  // The same for a sample as it is stored, in memory or on the drive, and for its bundle. What
+  // comes in is pinned for the read that will bring it. `staging`: the staging memory left on the
+  // node that reads the bundle.
   ShareId admit_encoded(const ItemCache& cache, SampleId sample, bool kept_decoded);
   bool admit_bundle(const ItemCache& cache, SampleId sample, Bytes staging);
 

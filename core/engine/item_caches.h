@@ -62,7 +62,7 @@ class ItemCaches {
     home_of_.clear();
   }
   // The home of a sample, as an index among the members. It is computed once for each of the first
-  // samples; where samples are counted in coarse items, these are all.
+  // samples; where items are coarse, these are all.
   // REQUIRES: homes()
   std::size_t home_of(Digest dataset_version, SampleId sample) const {
     if (sample.value >= kHomesKept) return homes_->owner_at(dataset_version, sample);

@@ -30,7 +30,7 @@ inline Slots slots_for(Bytes bytes, Bytes slot_bytes) {
   return bytes / slot_bytes + (bytes % slot_bytes != 0 ? 1 : 0);
 }
 
-// What an item of such a share has, as it is stored.
+// The bytes of an item of such a share, as it is stored.
 inline Bytes stored_bytes(const Catalogue& catalogue, const ShareSpec& spec, ItemId item) {
   return spec.bundle_shift > 0 ? catalogue.bundle_bytes(item.value)
                                : catalogue.bytes(SampleId(item.value));
@@ -71,9 +71,9 @@ class ItemShares {
   // The node is no home any more: it ends.
   void let_go(NodeIndex node);
 
-  // Appends the caches of the dataset in which something is from before the engine
-  // (core/engine/kept_before.h): as it is stored, and as the pipeline decodes it. Its samples may
-  // have their homes on other nodes.
+  // Appends the caches of the dataset that have samples from before the engine
+  // (core/engine/kept_before.h), stored or decoded by the pipeline. Such samples may have their
+  // homes on other nodes.
   void find_from_before(const Dataset& dataset, const PipelineInfo& pipeline,
                         std::vector<const ItemCache*>& out) const;
   // Whether the cache has the sample, in memory or on the drive.
@@ -95,7 +95,7 @@ class ItemShares {
   // Bytes of the sample have turned out to be bad: no cache keeps them.
   void purge(DatasetId dataset, SampleId sample);
   void scored(DatasetId dataset, SampleId sample, float score);
-  // The shares that the job reads from are told.
+  // Tells the shares that the job reads from.
   void epoch_began(const Job& job, std::uint32_t epoch);
 
  private:

@@ -50,8 +50,8 @@ class Items {
     std::uint8_t bundle_shift = 0;       // of the dataset
     const ItemCaches* placed = nullptr;  // say which home a sample has; null: there is one alone
     std::vector<Home> homes;
-    // What has something from before the engine (core/engine/kept_before.h), which may be on other
-    // nodes than its homes: as it is stored, and as the stream has it decoded.
+    // The caches with samples from before the engine (core/engine/kept_before.h), which may be on
+    // other nodes than their homes: as they are stored, and as the stream decodes them.
     std::vector<const ItemCache*> from_before;
     bool under_way = false;                // samples of it may be, to this node
     std::vector<const SharePart*> likely;  // to be looked at for most samples

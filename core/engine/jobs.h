@@ -112,7 +112,8 @@ struct Stream {
   Bytes block_bytes = 1;
   std::unique_ptr<order::Lanes> lanes;
   std::vector<StreamNode> nodes;
-  std::uint64_t stranded = 0;  // since no node can prepare for it: the serial of that; 0: one can
+  // Not 0: no node can prepare for it any more, since the time with this serial.
+  std::uint64_t stranded = 0;
 
   std::vector<JobIndex> jobs;  // Membership
 
@@ -128,7 +129,7 @@ struct Stream {
 
   // Dispatching
   std::uint32_t needs = 0;  // how many of its jobs have a need
-  // How many blocks its shares have room for, and when that was counted: `Memory::resizes` of then.
+  // How many blocks its shares have room for, and what Memory::resizes() was when that was counted.
   Slots window = 0;
   std::uint64_t window_as_of = UINT64_MAX;
 
@@ -164,8 +165,8 @@ struct Piece {
   RequestId request = RequestId::none();
 };
 
-// Of a batch, Assembly changes what it is made of, and Delivery how far the rank is with it. Listed
-// makes the batches of listed orders. Reads counts `waiting_reads`, and Reserves sets `reserved`.
+// Assembly changes what a batch is made of, and Delivery how far its rank is with it. Listed makes
+// the batches of listed orders. Reads counts `waiting_reads`, and Reserves sets `reserved`.
 
 // What a batch is and how far it has come. All of it is cleared at once.
 struct BatchState {
@@ -204,8 +205,8 @@ struct Batch : BatchState {
   std::vector<order::Replacement> replacements;
   std::vector<Ingredient> ingredients;  // a listed order's samples, in order
   std::vector<ItemPin> pins;            // items delivered as they are stored
-  // Of a live order, what it was handed over as. It may be handed over again when its step is
-  // committed, and what that had is forgotten.
+  // Live orders: the slices that were handed over. The batch may be handed over again when its step
+  // is committed, and the step's draws are forgotten.
   std::vector<order::Slice> handed;
   ReadHolds reads;
   // Draws cannot be expanded from names. These are the ids of its pieces, as far as they are
@@ -277,7 +278,8 @@ struct Job {
   } state = State::joining;
   // It has left its stream for another, and is `joining` there. Its ranks notice nothing.
   bool moves = false;
-  // In its stream for another epoch: the other has no room for it. Grants clears it at that epoch.
+  // It stays in its stream for another epoch, since the other stream has no room for it. Grants
+  // clears this at that epoch.
   bool stays = false;
   std::uint32_t numbering = 0;    // of its ranks: how often it was resized
   std::uint64_t lost_serial = 0;  // of its present loss of a rank

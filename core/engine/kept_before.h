@@ -1,8 +1,8 @@
 // Samples that nodes have kept from before this engine began, as when another coordinator has taken
 // over a cluster: in memory, as they are stored or decoded, and on drives. A node says what they
-// are. They come into its share of the dataset and form as soon as the share is there and has room
-// at all, as far as it has; the rest is dropped. They may be on other nodes than their homes, and
-// are used from where they are.
+// are. They come into the node's share of the dataset and form as soon as it has room at all; those
+// that do not fit are dropped. They may be on other nodes than their homes, and are used from where
+// they are.
 #pragma once
 
 #include <cstddef>

@@ -12,8 +12,8 @@ class Leads {
  public:
   explicit Leads(const EngineState& state) : s_(state) {}
 
-  // Counts the job level with the others of its stream: a job that comes later, or comes back, is
-  // not behind for what the others had without it.
+  // Counts the job level with the others of its stream. A job that comes later, or comes back, is
+  // not behind because of blocks that the others had without it.
   void level(Job& job);
   // Jobs move on: the slowest of each stream is looked for again when a lead is asked for.
   void measure_again() { ++times_; }

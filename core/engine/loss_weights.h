@@ -1,10 +1,10 @@
-// The weights of a mixture's sources by a policy, which goes by the losses that the job's ranks
+// The weights of a mixture's sources, as a policy sets them by the losses that the job's ranks
 // report.
 //
-// The policy is asked with a report, once the job has had as many samples since it was asked last
-// as it says. What it answers becomes a change of the mixture like any other (docs/order.md,
-// section 9): promised before any rank sees it, and part of the job's position. Losses are not
-// promised: a loader reports its last ones again to a service that begins anew.
+// The policy says after how many samples of the job it is asked again; the next report after that
+// asks it. Its answer becomes a change of the mixture like any other (docs/order.md, section 9):
+// promised before any rank sees it, and part of the job's position. Losses are not promised: a
+// loader reports its last ones again to a service that begins anew.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class LossWeights {
   // `at`: where the job is committed. Throws ConfigError where there is no such policy.
   LossWeights(std::string_view policy, const PolicyList& list, const order::Mixing& at);
 
-  // What a rank reports, a number for each source; what is no finite number says nothing.
+  // What a rank reports, a number for each source. A number that is not finite says nothing.
   void report(std::span<const float> losses);
   // The parts that the policy wants by now, if it is asked and wants others. `at`: where the job is
   // committed.

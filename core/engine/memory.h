@@ -83,8 +83,8 @@ class Memory {
   void promise(ShareId share, Slots least);
   // A share that no job reads any more keeps its memory as long as no other share wants it.
   void set_jobs(ShareId share, std::uint32_t jobs, Slots ahead = 0, std::uint32_t ranks = 0);
-  // What is in a slot was measured, and differs from what the share counts for it. False, and
-  // nothing changes: a slot cannot be that large.
+  // What is in a slot was measured, and differs from what the share counts for it. False: a slot
+  // cannot be that large, and nothing changes.
   bool resize_slots(ShareId share, Bytes slot_bytes);
   // Everything in the share leaves, unless a job reads it.
   void drop_idle(ShareId share);
@@ -114,7 +114,7 @@ class Memory {
   }
   // When the policy wants to be asked next, though nothing has changed; kNever: not at all.
   Instant asks_next() const { return wakes_.empty() ? kNever : wakes_.begin()->first; }
-  // That time has come, for all places for which it has.
+  // That time has come for some places: their policies are to be asked.
   void wake(Instant now);
   // Moves memory towards the targets with at most `limit` evictions. True when more is left to do.
   bool settle(Instant now, std::size_t limit, std::vector<Resident>& evicted);
@@ -145,7 +145,7 @@ class Memory {
   // What is asked of any policy of the engine.
   Asked& asked() { return asked_; }
   const Asked& asked() const { return asked_; }
-  // The share of this name in what is asked; none: it is no more.
+  // The id of the share that is asked about; none: the share is gone.
   ShareId id_of(const Share* share) const;
 
   // BF_CHECKs that no place is over its capacity and that all books agree.

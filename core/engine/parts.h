@@ -94,7 +94,7 @@ struct Engine::Parts final : Reads::Listener {
   Made<Make> make(const PolicyChoice& choice, Random random) const {
     return explained(explain, choice, choice.make<Make>(random));
   }
-  // The policy that takes over from `last`; `choice` becomes what is chosen now.
+  // The policy that takes over from `last`; `choice` becomes `next`.
   template <class Make>
   Made<Make> make_next(PolicyChoice& choice, const Policy& last, const PolicyChoice& next) {
     const PolicyChoice before = std::exchange(choice, next);

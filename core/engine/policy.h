@@ -20,15 +20,15 @@ namespace batchflow::engine {
 
 // What policies of all kinds have.
 //
-// Plugins hand objects of these classes to the engine as they are. So functions are added behind
-// the last one of a class alone, and none of this class; parameters and answers are plain values,
+// Plugins hand objects of these classes to the engine as they are. So a new function comes behind
+// the last one of its class, and this class gets none. Parameters and answers are plain values,
 // spans of them, or references to them.
 class Policy {
  public:
   virtual ~Policy() = default;
-  // What a later instance of the same name may use, when it takes over from this one: another
-  // version of a plugin, or the same with other parameters. Returns how many bytes that is, and
-  // writes them if they are no more than there is room for.
+  // Writes what a later instance of the same name may use when it takes over from this one: another
+  // version of a plugin, or the same with other parameters. Returns how many bytes that is; if they
+  // are more than there is room for, it writes none.
   virtual std::size_t save(std::span<std::byte> /*room*/) const { return 0; }
   // Takes over from an instance that saved this; called at most once, before anything else. What it
   // does not understand it leaves.
@@ -44,16 +44,17 @@ inline constexpr std::uint64_t kNeverUsed = UINT64_MAX - 1;  // known not to be 
 struct Access {
   ItemId item;
   Slots slots = 1;  // the item's size; frozen while it is resident
-  // When it is requested next, by any job that uses the share: an index in the sequence of requests
-  // where jobs list their samples, else an instant in nanoseconds, as far as orders tell it. Only
-  // policies that say so are told (PolicyEntry::next_uses), of shares that may have to evict.
+  // When any job that uses the share requests it next: an index in the sequence of requests where
+  // jobs list their samples, else an instant in nanoseconds, as far as orders tell it. Only
+  // policies that say so are told (PolicyEntry::next_uses), and only of shares that may have to
+  // evict.
   std::uint64_t next_use = kUnknownUse;
-  // The item is a bundle of a run: the job requests it as often as this, this time among them,
-  // before it turns to other parts of its dataset. 1: nothing of that kind is known.
+  // The item is a bundle of a run: the job requests it this many times, this time included, before
+  // it turns to other parts of its dataset. 1: nothing of that kind is known.
   std::uint32_t run = 1;
   Instant at{};               // now
   JobId job = JobId::none();  // for which the item is requested
-  // Of an item as it is stored: the sample is kept decoded on this node, or about to be.
+  // Of an encoded item: its sample is kept decoded on this node, or is about to be.
   bool kept_decoded = false;
 };
 
@@ -93,7 +94,7 @@ struct EvictionContext {
 enum class EarlyRead : std::uint8_t {
   no,
   yes,   // it is inserted as it would be in a request; what leaves for it is asked of `victim`
-  stop,  // nor anything behind it, as things are
+  stop,  // no, nor anything behind it, as things are now
 };
 
 // One instance serves one share. For a request the calls are: `hit`, when the item is resident.
@@ -118,8 +119,7 @@ class EvictionPolicy : public Policy {
   virtual void removed(ItemId item, Removal why) = 0;
   // The victim just named is pinned. It stays, and the policy puts it where `victim` does not meet
   // it. The next call about it is `unpinned`, after which it is again the next to leave. Both must
-  // be O(1) or O(log n): a walk over pinned items would make a step as long as there are such
-  // items.
+  // be O(1) or O(log n): a walk over the pinned items would make steps long.
   virtual void pinned(ItemId item) = 0;
   virtual void unpinned(ItemId item) = 0;
 
@@ -144,7 +144,7 @@ class EvictionPolicy : public Policy {
   // (PolicyEntry::reads_early), of samples as they are stored.
   virtual EarlyRead read_early(const Access& /*access*/) { return EarlyRead::no; }
   // True: `announced` shows it what a block is about to request, in that order, as far as that can
-  // be foreseen. Other requests may come in between, and some of these not.
+  // be foreseen. Other requests may come in between, and some of these may never come.
   virtual bool wants_announcements() const { return false; }
   virtual void announced(std::span<const Access>) {}
 };
@@ -152,7 +152,7 @@ class EvictionPolicy : public Policy {
 // -------------------------------------------------------------------------------- allocation ----
 
 // What an allocation policy knows of one share of a place. "Of late": over the last ten seconds or
-// so. All that is measured is 0 until it was.
+// so. A measured figure is 0 until it is known.
 struct ShareView {
   ShareId share;
   Form form;
@@ -175,8 +175,8 @@ struct ShareView {
   double hit_ratio;       // of late
   double worker_s;        // worker time that each sample found here saves
   double store_bytes;     // bytes that each sample found here saves the store
-  // Prepared: of the blocks here, how many some job has yet to take; the most since the last time
-  // that this was shown. And how many blocks a second had to be made again of late.
+  // Prepared: the most blocks here that some job had yet to take, since this was shown last. And
+  // how many blocks a second had to be made again of late.
   Slots slots_needed;
   double remade_per_s;
 };
@@ -193,8 +193,8 @@ struct PlaceView {
   double store_bytes_per_s = 0;  // what it reads from the store
 };
 
-// What an allocation policy expects of a place until it is asked again. It is compared with what
-// comes of it where decisions are explained.
+// What an allocation policy expects of a place until it is asked again. Where decisions are
+// explained, it is compared with what came true.
 struct Forecast {
   double busy = -1;               // the part of its workers that prepare; below 0: nothing is said
   double store_bytes_per_s = -1;  // that it reads from the store; likewise
@@ -274,8 +274,9 @@ class SelectionPolicy : public Policy {
     for (std::uint32_t i = 0; i < picks.size(); ++i) picks[i] = i;
   }
 
-  // What scores weigh that a job has reported at once, as a rule those of one batch. A weighted
-  // order draws its next epochs by weight, and eviction policies are told the weight as the score.
+  // Sets the weights of scores that a job has reported at once, as a rule those of one batch. A
+  // weighted order draws its next epochs by weight, and eviction policies are told the weight as
+  // the score.
   virtual void weigh(JobId /*job*/, std::span<const float> scores, std::span<float> weights) {
     for (std::size_t i = 0; i < scores.size(); ++i) weights[i] = scores[i];
   }
@@ -395,7 +396,7 @@ class ScalingPolicy : public Policy {
 
 // ------------------------------------------------------------------------------- rehearsal ----
 
-// The same as a policy is shown it.
+// An exemplar, or a sample that may become one, as a policy is shown it.
 struct RehearsalView {
   const Exemplar& exemplar;
   // Of this sample in this buffer, and of no other: uniform over 64 bits, and the same each time.
@@ -416,8 +417,8 @@ class RehearsalPolicy : public Policy {
   // index of the exemplar that it replaces; or the number of exemplars, to keep it beside these
   // while there is room; or kNoChoice. `random` is of this visit.
   virtual std::size_t choose(const RehearsalView& sample, Random random) = 0;
-  // The exemplar at `index` is this one from now on, with this score. Without features, those of
-  // before hold if it is the same sample.
+  // The exemplar at `index` is this one from now on, with this score. Without features, the earlier
+  // ones hold if it is the same sample.
   virtual void put(std::size_t index, const RehearsalView& exemplar) = 0;
   // True: exemplars are drawn by their weights.
   virtual bool weighs() const { return false; }
@@ -450,7 +451,7 @@ struct MixtureView {
   std::span<const SourceView> sources;
 };
 
-// Which weights the sources of a job's mixture have, by the losses that its ranks report. One
+// Sets the weights of the sources of a job's mixture, by the losses that its ranks report. One
 // instance serves one job.
 //
 // Weights are promised, and policies are not: a service that begins anew makes the policy anew, and
@@ -459,8 +460,8 @@ class MixturePolicy : public Policy {
  public:
   // After how many samples of the job it is asked again; at least 1.
   virtual std::uint64_t every() const = 0;
-  // What the sources weigh from now on: finite numbers, none below 0, one above 0. `weights` are
-  // those of now.
+  // Sets the weights from now on: finite numbers, none below 0, at least one above 0. `weights`
+  // comes with the present ones.
   virtual void weigh(const MixtureView& view, std::span<double> weights) = 0;
 };
 

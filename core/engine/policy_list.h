@@ -48,7 +48,7 @@ struct PolicyEntry {
   // Of an eviction policy: while all items are resident, it need not be told of hits of items that
   // are no runs. What it answers when some have to leave after all is as good as before the hits.
   bool whole_without_hits = false;
-  // A live service refuses it: what it does to orders no live client can follow yet.
+  // A live service refuses it, because live clients cannot follow yet what it does to orders.
   bool simulated_only = false;
   // A job may be left without data for ever. The suites of fairness leave the policy out, and
   // lists, help, tables of results and the log of a service say so.
@@ -66,8 +66,8 @@ struct PolicyChoice {
   const PolicyEntry* entry;
   Parameters parameters;
 
-  // Name, and the parameters that differ from their defaults. With what it is `from`, since another
-  // plugin may bring another policy of that name: `mine@3f2a91bc`.
+  // Name, and the parameters that differ from their defaults. A policy of a plugin is named with
+  // `from`, since another plugin may bring another policy of that name: `mine@3f2a91bc`.
   std::string text() const;
 
   // REQUIRES: a policy of that kind
@@ -92,7 +92,7 @@ struct PolicyChoice {
   }
 };
 
-// `to` takes over from `from`: it is given what that saved, if both have one name.
+// `to` takes over from `from`. If both have the same name, `to` is given what `from` saved.
 void hand_over(const PolicyChoice& before, const Policy& from, const PolicyChoice& after,
                Policy& to);
 
@@ -104,16 +104,16 @@ class PolicyList {
   std::span<const PolicyEntry* const> entries() const { return entries_; }
   std::vector<const PolicyEntry*> of_kind(PolicyKind kind) const;
 
-  // From now on the name alone means `entry`; policies of that name that were added before can
-  // still be had with what they are from. Throws ConfigError when a policy that no plugin brought
-  // has the name.
+  // From now on the name alone means `entry`. Policies of that name that were added before can
+  // still be chosen with what they are from (`name@from`). Throws ConfigError when a policy that no
+  // plugin brought has the name.
   void add(const PolicyEntry& entry);
 
   // `text` is `name[@from][:parameter=value[:parameter=value...]]`. Throws ConfigError that names
   // the nearest policy or parameter.
   PolicyChoice choose(PolicyKind kind, std::string_view text) const;
-  // `text`, but a policy out of a plugin with what it is from: what no other plugin can mean. A
-  // text that names no policy stays as it is.
+  // `text`, but with what it is from if the policy is of a plugin, so that the text can mean no
+  // other plugin's policy. A text that names no policy stays as it is.
   std::string exactly(PolicyKind kind, std::string_view text) const;
   // The same with the kind in front: `kind=name[:parameter=value...]`.
   PolicyChoice choose(std::string_view text) const;
@@ -124,7 +124,7 @@ class PolicyList {
   std::vector<const PolicyEntry*> entries_;  // of one name, the last is meant
 };
 
-// All of them, exactly.
+// Names all of them exactly.
 void name_exactly(PolicyTexts& texts, const PolicyList& list);
 
 }  // namespace batchflow::engine

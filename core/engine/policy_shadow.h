@@ -46,7 +46,8 @@ class PolicyShadow {
     counts_.hits += hit ? 1 : 0;
     counts_.missed += hit ? 0 : access.slots;
   }
-  // So many samples of a dataset that is kept whole, and that no policy could lose in that room.
+  // Counts so many samples as requested and hit: their dataset is kept whole, in room enough for
+  // any policy.
   void count_whole(std::uint64_t samples) {
     const std::uint64_t followed = followed_.part_of(samples);
     counts_.requests += followed;

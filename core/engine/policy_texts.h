@@ -1,5 +1,6 @@
-// Which policies an engine uses, each as text (`minio`, `bounded-lag:blocks=4`), and their names:
-// a kind of policy, of eviction one for each form (`eviction.prepared`) and one for drives.
+// Which policies an engine uses, each as text (`minio`, `bounded-lag:blocks=4`), and under which
+// names: one for each kind of policy, but for eviction one for each form (`eviction.prepared`) and
+// one for drives.
 #pragma once
 
 #include <array>
@@ -19,8 +20,8 @@ enum class PolicyKind : std::uint8_t {
   selection,
   dispatch,
   scaling,
-  // Not in PolicyTexts: each buffer has the one that its first job asked for, and each mixture the
-  // one that its job asked for.
+  // Not in PolicyTexts: each buffer has the policy that its first job asked for, and each mixture
+  // the policy that its job asked for.
   rehearsal,
   mixture
 };
@@ -65,14 +66,15 @@ struct KindAndText {
 std::optional<KindAndText> find_kind(std::string_view policy);  // nothing: it names no kind
 KindAndText split_policy(std::string_view policy);  // throws ConfigError where it names no kind
 
-// What a name stands for. `eviction` alone is that of samples, wherever they are kept.
+// What a name stands for. `eviction` alone stands for the policies of samples, wherever they are
+// kept.
 struct PolicyName {
   PolicyKind kind;
   std::vector<std::size_t> evictions;  // of those
 };
 PolicyName policy_name(std::string_view name);  // throws ConfigError
-// The policy of one share or stream that has one of its own: `eviction.encoded[3]`, of share 3;
-// `selection[2]`, of stream 2. Without a number, that of all others.
+// Names the policy that one share or stream has for itself: `eviction.encoded[3]` of share 3,
+// `selection[2]` of stream 2. Without a number, it names the policy of all others.
 struct PolicyScope {
   std::string_view name;
   std::optional<std::uint32_t> only;

@@ -1,11 +1,11 @@
 // The making of blocks: a slot, reads, a worker, and what can go wrong with each.
 //
-// A making begins when dispatch has chosen it and a slot is free for it. It is made part by part.
-// It waits for staging memory for the next part (core/engine/staging.h), then for the part's reads,
-// then for a free worker of its node, then for that worker to finish. What fails is tried again
-// within a bound. Samples that cannot be decoded from two reads of the store are replaced by the
-// rule. What cannot be made is reported, and the jobs that need it are refused. A slot that a lost
-// worker might still write stays taken until the worker is quiesced.
+// A making begins when dispatch has chosen it and a slot is free for it. The block is made part by
+// part. The making waits for staging memory for the next part (core/engine/staging.h), then for the
+// part's reads, then for a free worker of its node, then for that worker to finish. What fails is
+// tried again within a bound. Samples that cannot be decoded from two reads of the store are
+// replaced by the rule. What cannot be made is reported, and the jobs that need it are refused. A
+// slot that a lost worker might still write stays taken until the worker is quiesced.
 #pragma once
 
 #include "core/engine/block_parts.h"
@@ -59,8 +59,8 @@ class Preparation {
   void joined(const WorkerJoined& event);
   void quiesced(const WorkerQuiesced& event);
   void lost(const WorkerLost& event);
-  // No job needs what is made for the stream: what no worker has begun ends, and what one has begun
-  // is cancelled. That ends when the worker reports that it writes no more.
+  // No job needs what is made for the stream. Makings that no worker has begun end. Those that a
+  // worker has begun are cancelled, and end when the worker reports that it writes no more.
   void abandon(StreamId stream);
   // All makings on the node end; its blocks are gone.
   void lose_node(NodeIndex node);

@@ -35,7 +35,7 @@ struct Preset {
 std::span<const Preset* const> presets();
 // Throws ConfigError if a built-in preset has the name.
 void refuse_taken(const Preset& preset);
-// `preset` stays valid. One of the same name that was added before is replaced.
+// `preset` stays valid. It replaces a preset of the same name that was added before.
 // Throws as `refuse_taken`.
 void add_preset(const Preset& preset);
 

@@ -1,5 +1,5 @@
-// What the engine has promised and must know after a crash: joins, sizes, commits, ends. Nothing
-// else.
+// What the engine has promised and must know after a crash: joins, sizes, commits, ends, changes of
+// mixtures, and buffers. Nothing else.
 //
 // Each engine step leaves its promises. A backend writes them to the promise log before it carries
 // out the commands of that step. The log holds no caches and no policies: they start empty.
@@ -72,7 +72,7 @@ struct Promise {
   std::vector<NodeId> ranks;         // resized
   order::MixtureChange change;       // mixture_changed
 
-  // Makes it as new, but keeps the memory of its lists.
+  // Makes it like new, but keeps the memory of its lists.
   void reset() {
     if (kind == Kind::joined) join = PromisedJoin();
     kind = Kind::joined;

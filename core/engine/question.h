@@ -1,8 +1,8 @@
-// What the engine asks a policy at this moment, so that whoever finds that the policy does not come
-// back, crashes or breaks its rules can say what it was asked.
+// What the engine asks a policy at this moment. Code that finds that the policy does not come back,
+// crashes or breaks its rules can then say what it was asked.
 //
-// Calls of policies do not nest: what was noted last is what is being asked. A view is noted for
-// as long as the call lasts (Asking); of a share's policy, what it is asked about is copied.
+// Calls of policies do not nest: what was noted last is what is being asked. A view is noted for as
+// long as the call lasts (Asking); for a share's policy, the item that it is asked about is copied.
 #pragma once
 
 #include <fmt/format.h>

@@ -19,8 +19,8 @@ class FirstIndices {
   void clear(std::size_t samples) {
     buckets_.assign(std::bit_ceil(2 * samples + 1), {SampleId(0), kFree});
   }
-  // The least index with which this was called for the sample; that is `index` the first time.
-  // REQUIRES: called no more often than there are samples
+  // The index with which this was first called for the sample. REQUIRES: called no more often than
+  // there are samples
   std::uint32_t first_index(SampleId sample, std::uint32_t index) {
     const std::size_t mask = buckets_.size() - 1;
     std::size_t at = mix(sample.value) & mask;

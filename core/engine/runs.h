@@ -23,7 +23,7 @@
 
 namespace batchflow::engine {
 
-// It notices that the block it named is gone.
+// Names a block, and notices that the block is gone.
 struct Handle {
   BlockIndex index = BlockIndex::none();
   std::uint64_t serial = 0;
@@ -146,7 +146,7 @@ class BegunLanes {
   std::vector<Begun> lanes_;
 };
 
-// One epoch of a job, from where it began it to its last commit.
+// One epoch of a job, from where the job began it to the job's last commit.
 struct EpochRun {
   std::uint32_t epoch = 0;
   order::RehearsalPlan plan;

@@ -1,8 +1,8 @@
 // What a sample of a stream costs a worker, by the form that it is made from.
 //
 // A worker reports how long it took for a part of a block, in which so many samples were made from
-// what is stored and so many from what is kept decoded. The two costs are followed from that by a
-// Kalman filter: where parts differ little in what they are made of, it keeps to what it knew, and
+// what is stored and so many from what is kept decoded. A Kalman filter follows the two costs from
+// these reports. Where parts differ little in what they are made of, it keeps to what it knew, and
 // moves only the cost that explains what was measured. It uses the four basic operations alone, so
 // that it has the same bits on every machine.
 #pragma once
@@ -17,7 +17,7 @@ class SampleCosts {
   bool measured() const { return encoded_s_ > 0; }
   // Of a sample as it is stored; 0 before the first part.
   double encoded_s() const { return encoded_s_; }
-  // Of one that is kept decoded. Before there was any, half of the other is assumed.
+  // Of a sample that is kept decoded. Before the first of these, half of the other cost is assumed.
   double decoded_s() const { return decoded_s_; }
 
  private:

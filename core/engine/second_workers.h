@@ -22,7 +22,7 @@ class SecondWorkers {
 
   // The making is being prepared from now on: it may turn out to be late.
   void watch(Stream& stream, MakingIndex making);
-  // Blocks of the stream may be late. Calls `send` for each new making of one.
+  // Blocks of the stream may be late. Calls `send` for each new making of a late block.
   void look_for_late(StreamId stream, const std::function<void(MakingIndex)>& send);
   // The second worker was faster.
   void use(MakingIndex second);

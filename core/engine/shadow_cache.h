@@ -3,8 +3,8 @@
 // (core/engine/followed_items.h), and hits are counted for the same items. The difference is the
 // share's regret.
 //
-// Next uses are as far as orders tell them (core/engine/future.h), so jobs that come later make the
-// bound a little too low.
+// Next uses are known as far as orders tell them (core/engine/future.h). Jobs that come later are
+// not foreseen, so the bound is a little too low.
 #pragma once
 
 #include <cstddef>

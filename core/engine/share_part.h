@@ -35,9 +35,10 @@ struct ShareSpec {
 };
 
 struct SharePart {
-  // A share with room for all that may come to it evicts nothing, so no policy has to look into the
-  // order of each job for it. `homes`: as many shares have the items, dealt by hashes; a quarter is
-  // left for chance. A share that has to evict all the same only does without next uses.
+  // Whether the share's policy is told next uses, which takes a look into the order of each job. A
+  // share with room for all that may come to it evicts nothing, and needs none. `homes`: how many
+  // shares the items are dealt to by hashes; a quarter is left for chance. A share that has to
+  // evict all the same does so without next uses.
   bool wants_next_uses(std::size_t homes) const {
     const PolicyEntry& policy = *choice->entry;
     if (!policy.next_uses && !policy.clairvoyant) return false;

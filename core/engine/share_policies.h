@@ -38,14 +38,15 @@ class SharePolicies {
   }
 
   void change(const PolicyChoice& choice, std::size_t eviction);
-  // Of this share alone, until all are changed. False: it has no such policy, or is no more.
+  // Changes the policy of this share alone, until that of all shares is changed. False: the share
+  // has no policy of that kind, or is gone.
   bool change(const PolicyChoice& choice, std::size_t eviction, ShareId only);
   // Continues the adoption of residents by new policies. True when more is left to do. Those that a
   // new policy was just shown are appended, so that it can be told what is known of them.
   bool adopt(std::size_t limit, std::vector<Resident>& adopted);
 
-  // Policies that are shown the requests of all shares that they might serve: by eviction
-  // (PolicyTexts), with those before gone.
+  // Policies that are shown the requests of all shares that they might serve, by eviction
+  // (PolicyTexts). They replace those of the last call.
   struct Candidate {
     std::size_t eviction;
     std::shared_ptr<const PolicyChoice> choice;

@@ -1,4 +1,4 @@
-// What is measured of a run. Stall is kept apart from compute, always.
+// How long a rank waits for batches, and how long it computes. The two are always kept apart.
 #pragma once
 
 #include <cstdint>

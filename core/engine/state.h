@@ -150,7 +150,8 @@ struct EngineState {
   // are.
   order::Expander expander{std::size_t{32} << 20};
 
-  // Streams with blocks that other jobs may need than the eviction policies were told.
+  // Streams with blocks that may be needed by more or fewer jobs than the eviction policies were
+  // told.
   std::vector<StreamId> changed_streams;
   void needs_changed(StreamId stream) {
     if (streams[stream].needs_changed) return;
@@ -198,8 +199,8 @@ struct EngineState {
   // The samples of a block, and for a weighted order which visit of each it is.
   void expand(const Block& block, std::vector<order::Draw>& draws);
 
-  // Of this step. Events that came with such a join were sent before the backend could know that it
-  // is refused.
+  // Jobs whose joins this step refused. Events that came with such a join were sent before the
+  // backend could know of the refusal.
   std::vector<JobId> refused_joins;
 
   StepPromises promises;  // of this step, for the promise log

@@ -29,12 +29,13 @@ class Streams {
   // `chosen`: a policy chooses the samples of the job's blocks.
   StreamId stream_for(const JobJoined& event, const order::Position& position, bool chosen);
   void cover_nodes(Stream& stream, std::span<const NodeId> ranks);
-  // True: some are new, and then the caches of its dataset must be settled.
+  // Opens the shares in which nodes keep the samples of the stream's dataset. True: some are new,
+  // and then the caches of the dataset must be settled.
   bool open_homes(Stream& stream, std::span<const NodeId> ranks);
   void size_lanes(Stream& stream);
   void close_if_empty(StreamId stream);
 
-  // The configuration says otherwise than before what streams, nodes and workers share.
+  // The configuration of what streams, nodes and workers share has changed.
   void sharing_changed();
   // Promises the stream's share on a node what it needs now.
   void promise(const StreamNode& part);

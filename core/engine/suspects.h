@@ -29,8 +29,8 @@ class Suspects {
   bool are_of_block(const Making& making, std::span<const SampleId> failed);
   // The worker could not decode these samples of the block.
   void report(MakingIndex making, std::span<const SampleId> failed);
-  // Replaces those that are corrupt, but not of a keyed job: it is given them as they are. A
-  // failure: too many are, to this pipeline.
+  // Replaces the samples that are corrupt, but a keyed job is given them as they are. A failure:
+  // too many samples are corrupt to this pipeline.
   std::optional<StreamFailure> replace_corrupt(Making& making);
   // Some are still to be tried again.
   static bool has_doubts(const Making& making);
@@ -40,7 +40,7 @@ class Suspects {
 
   // A sample known to be corrupt is replaced before anything is read.
   static void stand_in(const EngineState& s, Making& making, Ingredient& ingredient);
-  // The index is for the next part.
+  // The sample at the index is left for the next part, and so is what stands in for it.
   static void forget_stand_in(Making& making, std::uint32_t at);
 
  private:

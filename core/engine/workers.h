@@ -24,7 +24,7 @@ class Workers {
   void quiesced(WorkerIndex worker);
   // No worker of the node writes any more, and none is given work.
   void stop(NodeIndex node);
-  // They are forgotten, after their makings have ended.
+  // Forgets the workers of the node, after their makings have ended.
   void forget_all(NodeIndex node);
 
   // Gives the making the worker of its node that was used last. REQUIRES: one is idle
