@@ -1,5 +1,5 @@
-// Fills shares in turn: what an allocation policy has left of a place, and which of several shares
-// gets it where it does not suffice.
+// Fills the shares of a place in turn, for an allocation policy. It knows what is left of the
+// place, and divides that among shares where it does not suffice.
 #pragma once
 
 #include <algorithm>
@@ -49,9 +49,9 @@ class Fill {
   }
 
   // Shares of the form get `most`, beside what they are promised, as far as there is room. Where
-  // the room does not suffice, the share that wants least gets it all, and the others get the same
-  // part for each of their jobs: passes over a small dataset are short, so each of its bytes is
-  // read more often.
+  // the room does not suffice, each job has the same part of it. A share that wants less than its
+  // jobs' part gets all that it wants: passes over a small dataset are short, so each of its bytes
+  // is read more often.
   template <class Most>
   void fill(const engine::PlaceView& place, std::span<Slots> slots, Form form, Most most) {
     wanting_.clear();
@@ -77,9 +77,10 @@ class Fill {
     }
   }
 
-  // The windows of streams, in at most half of the place: what ranks need to have their batches in
-  // time, however small the dataset, and then up to `most`. Jobs that share a stream wait for each
-  // other where it has less than they need: for that it may have three quarters.
+  // The windows of streams, in at most half of the room that is left: what ranks need to have their
+  // batches in time, however small the dataset, and then up to `most`. Where a window has less than
+  // they need, jobs that share the stream wait for each other, so such windows may have three
+  // quarters.
   template <class Most>
   void fill_windows(const engine::PlaceView& place, std::span<Slots> slots, Most most) {
     const Bytes all = room_;

@@ -41,7 +41,8 @@ class KeptForms {
     return share.jobs > 0 && kept_[static_cast<std::size_t>(share.form)];
   }
 
-  // Gives the other forms theirs, and returns what is left of the place.
+  // Gives shares of the other forms what workers of single jobs fill ahead, beside what they were
+  // promised. Returns what is left of the place.
   Bytes serve_others(const engine::PlaceView& place, std::span<Slots> slots) const {
     Bytes left = place.capacity_bytes;
     for (std::size_t i = 0; i < slots.size(); ++i) {

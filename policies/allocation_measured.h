@@ -82,7 +82,7 @@ class MeasuredAllocation : public engine::AllocationPolicy {
     return datasets;
   }
 
-  // Of the shares of samples, those with the greatest value get all they could keep, in turn.
+  // The shares of samples get all that they could keep, those with the greatest value first.
   template <class Value>
   void fill_by(const engine::PlaceView& place, std::span<Slots> slots, Value value) {
     by_value_.clear();

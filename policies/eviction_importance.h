@@ -2,7 +2,7 @@
 // score leaves for a newcomer with a higher one.
 //
 // Scores are those that jobs report (weighted orders). As long as none has come, such a policy
-// fills, then neither inserts nor evicts.
+// fills its share, and then neither inserts nor evicts.
 #pragma once
 
 #include <cstdint>

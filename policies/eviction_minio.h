@@ -1,8 +1,9 @@
-// What fills, and then neither inserts nor evicts.
+// A policy that fills its share, and then neither inserts nor evicts.
 //
 // A job that shuffles runs (order rules, section 3) requests a bundle as often as it has samples,
-// within a short time. To serve it means to keep it so long. It takes the room of the bundle that
-// was read to its end last, and is itself the next to leave then: all others stay.
+// within a short time. Such a bundle is kept for that time. It takes the room of the bundle that
+// was read to its end last, and once it is read to its end it is itself the next to leave. All
+// others stay.
 #pragma once
 
 #include "core/base/zero_array.h"

@@ -1,5 +1,5 @@
-// The parts of policies that know when items are requested next: the one with the farthest next use
-// leaves, and a newcomer that is needed later than all others stays out.
+// The parts of policies that know when items are requested next: the item with the farthest next
+// use leaves, and a newcomer that is needed later than all others stays out.
 #pragma once
 
 #include <functional>

@@ -12,8 +12,8 @@ class GhostQueue {
   template <class Lists>
   bool make_room(Lists& lists, Slots slots) {
     if (slots > limit_) return false;
-    // After a resize there may be very many too many. They go a few at a time, while everything new
-    // is remembered, so that no single request pays for all.
+    // After a resize there may be far too many ghosts. They go a few at a time, while everything
+    // new is remembered, so that no single request pays for all.
     for (int dropped = 0; lists.used(kList) > limit_ - slots; ++dropped) {
       if (too_many_ && dropped == kMostAtOnce) return true;
       lists.take(lists.oldest(kList));

@@ -19,10 +19,10 @@ inline constexpr Parameter kMixtureEvery = {
     1,       1e12};
 inline constexpr Parameter kMixtureLeast = {
     "least", Parameter::Type::number,
-    "0.01",  "no source gets less of the mixture, or all get the same",
+    "0.01",  "the least part of the mixture for a source; if too much for all, all get the same",
     0,       1};
 inline constexpr Parameter kMixtureChange = {
-    "change", Parameter::Type::number, "0.1", "by which a weight changes at once, at most", 0, 1};
+    "change", Parameter::Type::number, "0.1", "the most by which a weight changes at once", 0, 1};
 
 // A policy says what each source should weigh, by its loss; here it is bounded. A source that
 // weighs nothing stays out.

@@ -16,7 +16,7 @@ namespace batchflow::policies {
 
 constexpr Parameter candidates_parameter(std::string_view blocks) {
   return {"blocks", Parameter::Type::integer,
-          blocks,   "among how many blocks' samples those are looked for that are kept",
+          blocks,   "how many blocks' samples are searched for samples that are kept",
           1,        256};
 }
 

@@ -108,7 +108,7 @@ class JournalReader {
   engine::Catalogues catalogues_;
   EventDecoder decoder_;
   std::vector<std::span<const std::byte>> described_;
-  // Of a frame behind the step that was read last, which is no answers of it.
+  // The payload of a frame that was read behind the last step, and is not the answers of that step.
   std::optional<std::span<const std::byte>> read_ahead_;
 };
 

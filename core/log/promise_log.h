@@ -6,7 +6,7 @@
 // they add up to; a log that has grown to its bound begins anew with that state (a snapshot), and
 // the old one can be removed. After a crash recover_promises gives the joins to feed a new engine,
 // each with the size its job had last, the position of its last committed step, and the hash of the
-// pipeline it was served with: an engine that knows another by that name refuses it.
+// pipeline it was served with: an engine that knows another pipeline by that name refuses the job.
 #pragma once
 
 #include <cstdint>

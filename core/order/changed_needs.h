@@ -1,4 +1,4 @@
-// The lanes with blocks that other members need than before, until they have been visited.
+// The lanes in which members need other blocks than before, until these lanes have been visited.
 #pragma once
 
 #include <cstddef>

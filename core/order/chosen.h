@@ -1,4 +1,4 @@
-// An epoch that runs in an order which a policy chooses meanwhile.
+// An epoch in an order that a policy chooses while the epoch runs.
 //
 // The samples stand in the order of a permutation. Each block takes some of the first that no block
 // has yet, the candidates. Those that it does not take stay candidates, before all others. So each
@@ -45,13 +45,14 @@ class ChosenEpoch {
   };
   // The oldest `most` candidates, or all that are left. Valid until the next call.
   std::span<const Candidate> candidates(std::size_t most);
-  // These of the candidates come next, in this order; `offered` were shown.
+  // The candidates with these indices come next, in this order; `offered` were shown.
   // REQUIRES: all below `offered`, none twice; `offered` candidates were asked for just now
   void take(std::span<const std::uint32_t> picks, std::size_t offered);
-  // The samples that come first-th, first + 1-th, ... in the epoch.
-  // REQUIRES: first + out.size() <= taken(); the first ones before the rest are not known
+  // The samples at indices first, first + 1, ... of the epoch.
+  // REQUIRES: first + out.size() <= taken(); in an epoch that goes on, first is at least taken -
+  // rest
   void fill(std::uint64_t first, std::span<Draw> out) const;
-  // Adds the indices in the permutation of those that come first-th and before `end`.
+  // Adds the indices in the permutation of the samples at indices [first, end) of the epoch.
   // REQUIRES: as above
   void add_indices(std::uint64_t first, std::uint64_t end, std::vector<std::uint64_t>& out) const;
 

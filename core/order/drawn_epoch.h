@@ -22,7 +22,7 @@ class DrawnEpoch {
  public:
   virtual ~DrawnEpoch() = default;
 
-  // The generation in the block names of this epoch. Where it is equal, the draws are.
+  // The generation in the block names of this epoch. Equal generations have equal draws.
   virtual std::uint64_t generation() const = 0;
   // Whether the draws from this index on are known, or can be found.
   virtual bool has(std::uint64_t first) const = 0;

@@ -2,7 +2,8 @@
 //
 // Index i is the i-th key that was asked for in the epoch. An index has its draw from then on; what
 // is committed is forgotten. A block is one sample, and a step one block, so that no key waits for
-// another. An epoch has kBlocks keys: it only bounds what is known of one, and the next goes on.
+// another. An epoch has kBlocks keys, which only bounds what is remembered: the next epoch goes on
+// from there.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +23,11 @@ class KeyedEpoch final : public DrawnEpoch {
 
   std::uint64_t generation() const override { return generation_; }
   bool has(std::uint64_t first) const override { return first >= forgotten_ && first < asked(); }
-  // The draws of a random step are of the index: each visit of a sample has others.
+  // A random step draws by the index, so each visit of a sample has other draws.
   void fill(std::uint64_t first, std::span<Draw> out) override;
 
   // How many keys were asked for, from the epoch's beginning on. Those beyond kBlocks are of the
-  // next one.
+  // next epoch.
   std::uint64_t asked() const { return forgotten_ + keys_.size(); }
   void ask(std::span<const SampleId> keys) { keys_.insert(keys_.end(), keys.begin(), keys.end()); }
   // What stands before this index is not asked for again.

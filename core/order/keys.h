@@ -105,8 +105,8 @@ constexpr std::uint64_t step_seed(std::uint64_t draw_key, std::uint32_t step) {
   return hash(draw_key, step);
 }
 
-// The order in which documents are packed into sequences. It is of the version of the documents:
-// the sequences are a dataset with a version of its own.
+// The order in which documents are packed into sequences. The key has the version of the documents,
+// because the sequences are a dataset with a version of its own.
 constexpr std::uint64_t documents_key(Digest documents_version, std::uint64_t packing_seed) {
   return hash(11, documents_version, packing_seed);
 }

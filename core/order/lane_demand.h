@@ -1,7 +1,7 @@
 // How many members need each lane of a generation, and how many may yet join each pass.
 //
-// A member needs a lane when it has the lane before it in its running epoch or in the one begun
-// ahead. A strict member needs the next lane of its sequence and no other, in pass 0: it attracts a
+// A member needs a lane that is still to come in its running epoch, or in the epoch begun ahead. A
+// strict member needs the next lane of its sequence and no other, in pass 0, so it attracts a
 // relaxed member only there. But it will take all lanes that follow, which `strict_ahead` counts.
 #pragma once
 
@@ -43,12 +43,12 @@ class LaneDemand {
 
   // A generation has taken the slot.
   void begin_generation(std::uint32_t slot, std::uint32_t lanes);
-  // A pass was opened: by `is_new` no member has had one of that number or above.
+  // A pass was opened. `is_new`: no member has had a pass of that number or above.
   void pass_opened(std::uint32_t pass, bool is_new, const LaneMemberTable& members);
 
   // The run has begun, with what it needs.
   void begin(const LaneMember& member, const LaneRun& run);
-  // The run is about to no longer need the lane: it opens it, or has had it.
+  // The run soon needs the lane no longer: it opens the lane, or has had it.
   void use_up(const LaneMember& member, const LaneRun& run, std::uint32_t lane);
   // The run is about to need nothing any more.
   void end(const LaneMember& member, const LaneRun& run);

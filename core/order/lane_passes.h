@@ -93,8 +93,8 @@ class LanePasses {
   bool take(std::uint32_t member, std::uint32_t block);
   void leave(std::uint32_t member);
 
-  // Moves the block to the state. If that makes it be here, or dropped, or no longer, it calls
-  // changed(const PassMember&, int here, int dropped) for each member that has not taken it.
+  // Moves the block to the state. If the block comes to be here or dropped, or ceases to be so, it
+  // calls changed(const PassMember&, int here, int dropped) for each member that has not taken it.
   template <class Changed>
   void move(BlockRef ref, BlockState state, Changed changed) {
     Pass& pass = passes_[ref.pass];

@@ -52,11 +52,11 @@ class LiveEpoch final : public DrawnEpoch {
   std::uint64_t fills() const { return fills_; }
   bool has_ended() const { return ended_; }
 
-  // Records from `oldest` on are still there to fill the next step with, or `own` ones of the step
-  // itself.
+  // Whether the next step can be filled: with records from `oldest` on that are still there, or
+  // with the step's `own` records.
   bool can_fill(std::uint64_t oldest, std::uint64_t own = 0) const;
-  // The next step has `records` records, spread evenly over the ranks, and fills of those from
-  // `oldest` on that were before; of its own, where there was none.
+  // The next step has `records` records, spread evenly over the ranks, and fills from the records
+  // before these, from `oldest` on. Where there are none, its own records fill it.
   // REQUIRES: records == step_samples(), or records below it and can_fill(oldest, records)
   void decide(std::uint64_t records, std::uint64_t oldest);
   // The last step has `records` records, fewer than a step, and no fills. REQUIRES: not has_ended()

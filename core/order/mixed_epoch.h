@@ -38,7 +38,8 @@ class MixedEpoch final : public DrawnEpoch {
 
   // The first draw of the mixture, counted from its beginning, at which a change can be made.
   std::uint64_t soonest() const { return mixing_.soonest(); }
-  // How many draws its source takes for one pass, with the weights of now; 0: it gives nothing.
+  // How many draws one pass of the sample's source takes, with the present weights; 0: the source
+  // gives nothing.
   double draws_a_pass(SampleId sample) const;
   std::string problem_of(const MixtureChange& change) const { return mixing_.problem_of(change); }
   // REQUIRES: problem_of(change).empty()

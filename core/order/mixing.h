@@ -2,7 +2,7 @@
 //
 // It says from which source each draw comes, and which item of that source it is. Items count over
 // all of a source's passes: item k is of pass k / samples. So what a source gives, and with which
-// random steps, does not depend on the weights: other weights change when it comes.
+// random steps, does not depend on the weights. They only say when it comes.
 //
 // It is a value of some 150 bytes a source. All that follows from it is in it, so a job goes on
 // from it at any number of ranks, in a service that knows nothing else.

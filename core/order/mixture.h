@@ -23,7 +23,8 @@ class Mixture {
   static constexpr std::uint32_t kLengthMost = std::uint32_t{1} << 30;
   static constexpr std::size_t kSourcesMost = 1 << 16;
 
-  // Of weights that are no negative numbers, not all zero: their parts, off by less than 1.
+  // The parts of these weights, each off by less than 1. REQUIRES: none is negative, not all are
+  // zero
   static std::vector<std::uint64_t> parts_of(std::span<const double> weights);
 
   // REQUIRES: the sum of parts is kWhole; a length, from 1 to kLengthMost, for each source

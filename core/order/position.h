@@ -7,14 +7,14 @@
 // epoch has had. It checks each slice: one that was had before, is of another generation or comes
 // out of turn is refused. It also counts what was rehearsed in the epoch, and names the buffer.
 //
-// Where a policy chooses the samples of a relaxed job (core/order/chosen.h), there are no lanes. Of
-// the epoch's permutation the job has had all indices up to the last one that it had, but for those
-// that were left out.
+// Where a policy chooses the samples of a relaxed job (core/order/chosen.h), there are no lanes.
+// The job has had all indices of the epoch's permutation up to its last one, but for those that
+// were left out.
 //
-// Of a live order it has the record that the epoch began with. The job has had so many behind it,
-// and what filled its steps counts as rehearsed (core/order/live_epoch.h).
+// In a live order, it has the record that the epoch began with, and how many records the job has
+// had from there on. What filled its steps counts as rehearsed (core/order/live_epoch.h).
 //
-// Of a mixture it has all that its draws follow from (core/order/mixing.h).
+// In a mixture, it has all that the draws follow from (core/order/mixing.h).
 //
 // It has two forms: compact bytes for the promise log (position_bytes.h), and JSON for a
 // framework's checkpoint (position_json.h). Both readers take bytes from any source, and accept

@@ -94,7 +94,7 @@ struct Play {
   std::uint8_t inserted = 0;
   std::uint8_t brought_back = 0;  // the item was taken to be pinned, and is not from now on
 };
-// Plays beyond that are left out of an answer.
+// Plays beyond this size are left out of an answer.
 inline constexpr std::size_t kPlayBytesMost = std::size_t{256} << 10;
 
 // A block needs a slot while it is prepared, so a share of blocks admits all.

@@ -14,7 +14,7 @@
 
 namespace batchflow::apart {
 
-// For as long as anything may name them.
+// It lives as long as anything may name its policies and presets.
 class Described {
  public:
   // `description`: as `describe` wrote it. `answering` answers for all policies, and outlives this.

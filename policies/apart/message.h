@@ -67,7 +67,7 @@ class MessageReader {
     std::memcpy(values.data(), in_.data(), values.size() * sizeof(T));
     in_ = in_.subspan(values.size() * sizeof(T));
   }
-  // As many as there is room for. REQUIRES of the message: no others
+  // Fills `values` from a list of that length. A list of another length is a failure.
   template <class T>
   void fill(std::span<T> values) {
     if (get<std::uint64_t>() != values.size() || values.size_bytes() > in_.size()) fail();

@@ -15,7 +15,7 @@ namespace batchflow::apart {
 class AnswerRecord {
  public:
   void add(std::optional<std::span<const std::byte>> answer);
-  // Those since it was taken last, until the next call.
+  // The answers since the last call. They are valid until the next.
   std::span<const std::byte> take();
 
  private:
@@ -25,7 +25,7 @@ class AnswerRecord {
 
 class Playback final : public Answering {
  public:
-  // The step that comes now has these. They stay until it is over.
+  // The step that comes now has these answers, which stay until it is over.
   void begin_step(std::span<const std::byte> answers) { answers_ = answers; }
 
   std::uint32_t new_instance() override { return 0; }

@@ -1,5 +1,5 @@
-// What proxies of all kinds have: a policy of which each call goes to Answering. After an answer
-// that is against the rules nothing more is asked of it.
+// What proxies of all kinds have in common: each call of the policy goes to Answering. After an
+// answer that is against the rules, the proxy asks nothing more.
 #pragma once
 
 #include <algorithm>
@@ -104,7 +104,7 @@ class Proxy : public Interface {
     failed_ = true;
     return std::nullopt;
   }
-  // The answer was what it should be. If not, nothing more is asked.
+  // Whether the answer could be read, to its end. If not, nothing more is asked.
   bool whole(const MessageReader& answer) const {
     if (answer.ok() && answer.at_end()) return true;
     reject("an answer that cannot be read");
@@ -127,7 +127,7 @@ class Proxy : public Interface {
     const T value = answer->template get<T>();
     return whole(*answer) ? std::optional(value) : std::nullopt;
   }
-  // The same behind what is answered all the time.
+  // The same for an answer that begins with a Standing.
   template <class T>
   std::optional<T> ask_standing() {
     auto answer = ask();

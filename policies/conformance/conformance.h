@@ -18,7 +18,7 @@ class Violation : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Asks the policy so many times, and the rules are checked: answers lie within what was offered, a
+// Asks the policy that many times, and checks the rules: answers lie within what was offered, a
 // share holds what its residents say, nothing that is pinned leaves, no proposal is refused.
 // Returns a digest of all that it answered. Throws Violation.
 std::uint64_t use_at_random(const engine::PolicyChoice& choice, std::uint64_t seed, int steps);

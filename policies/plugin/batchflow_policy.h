@@ -10,8 +10,8 @@
  * a range, too, and takes the greatest version that both know. Within a version, tables and structs
  * grow at their ends alone. Each table begins with its size, so that either side sees what the
  * other does not have: a function that is missing or null is one that the plugin leaves to its
- * default. How long structs and the elements of arrays are is the host's affair, which allocates
- * them all; it says so in bf_policy_host.struct_bytes. A plugin reads no further than that. What is
+ * default. The host allocates all structs and arrays, and says in bf_policy_host.struct_bytes how
+ * long a struct, or an element of an array, is. A plugin reads no further than that. What is
  * not settled yet stands apart, in tables named `unstable`: they are used where both sides have
  * exactly the same version of them, and are left out where they have not.
  *
@@ -66,8 +66,8 @@ enum { BF_INTEGER = 0, BF_NUMBER, BF_FLAG, BF_TEXT };                      /* ty
 #define BF_NEVER_USED (UINT64_MAX - 1) /* known not to be used again */
 
 /* ---------------------------------------------------------------------------------- views ---- */
-/* What each field says is told in core/engine/policy.h, which has the same structs by the same
- * names: bf_share_view is ShareView. */
+/* core/engine/policy.h says what each field means. It has the same structs by the same names:
+ * bf_share_view is ShareView. */
 
 typedef struct bf_access {
   uint32_t item;
@@ -330,7 +330,7 @@ typedef struct bf_policy_host {
   void (*failed)(void* instance, const char* why);
 } bf_policy_host;
 
-/* As a parameter is set, in the order in which the policy declares them. */
+/* The value of a parameter. They come in the order in which the policy declares them. */
 typedef struct bf_parameter_value {
   const char* text;
   int64_t integer;

@@ -18,9 +18,9 @@ struct Failure {
 };
 void report(Failure failure);
 // From now on `tell` is called from within the call that fails, with the failure that it may add
-// to. Null: nothing is.
+// to. Null: nothing is called.
 void tell_of_failures(std::function<void(Failure&)> tell);
-// Those since it was asked last. Cheap while there are none.
+// The failures since the last call. Cheap while there are none.
 std::vector<Failure> take_failures();
 // Throws std::runtime_error with all of them, if there are any: what a simulation came to is not
 // what the policy would do.

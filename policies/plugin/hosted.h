@@ -36,7 +36,8 @@ class HostedPolicy {
   bf_rehearsal_functions rehearsal{};
   bf_mixture_functions mixture{};
   const void* user = nullptr;
-  // What instances are called that the plugin hands out as objects: they guard themselves.
+  // The name by which instances that the plugin hands out as objects report failures. They guard
+  // themselves.
   void* direct() const;
 
  private:

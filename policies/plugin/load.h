@@ -42,7 +42,7 @@ class Plugin {
 // handlers, the locale or the rounding of numbers.
 void try_to_load(const std::shared_ptr<const PluginFile>& file);
 
-// What a plugin brings fits to what there is. Throws ConfigError.
+// Checks that what a plugin brings fits to what there is. Throws ConfigError.
 void check_fit(std::span<const engine::PolicyEntry* const> policies,
                std::span<const engine::Preset* const> presets);
 

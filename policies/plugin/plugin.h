@@ -143,7 +143,7 @@ class Offer {
   bf_policy_plugin plugin_{};
 };
 
-// The least version of the interface that has kinds of policies of these.
+// The least version of the interface that has policies of this kind.
 constexpr std::uint32_t version_least(const engine::PolicyEntry& entry) {
   const bool since_2 = entry.kind() >= engine::PolicyKind::rehearsal;
   return since_2 ? std::uint32_t{2} : std::uint32_t{BF_POLICY_VERSION_LEAST};
@@ -176,7 +176,7 @@ const bf_policy_plugin* offer(const bf_policy_host* of, const Parts&... parts) n
 
 template <std::size_t room>
 constexpr std::size_t put(char (&to)[room], std::size_t at, std::string_view text) {
-  // A text that does not fit is an error of the one who compiles.
+  // A text that does not fit does not compile.
   if (at + text.size() >= room) throw std::bad_alloc();
   for (const char one : text) to[at++] = one;
   return at;
