@@ -23,7 +23,7 @@ struct Figure {
 };
 
 std::span<const Figure> figures();
-// Those that one of the runs has at least: without prices, runs have no cost.
+// Those that at least one of the runs has: without prices, runs have no cost.
 std::vector<const Figure*> figures_in(std::span<const output::RunResult> runs);
 bool is_known(const output::RunResult& run, const Figure& figure);
 // Throws ConfigError, which names the nearest field.
@@ -50,8 +50,8 @@ Estimate difference(std::span<const double> a, std::span<const double> b);
 // Whether zero is outside the interval.
 bool is_significant(const Estimate& difference);
 
-// Below tables of means over seeds. The runs of a point stand together; where all of a point were
-// the same, whatever the seed, an interval of 0 says nothing, and that is said.
+// Below tables of means over seeds. The runs of a point stand together. Where all runs of a point
+// were the same, whatever the seed, the text says that an interval of 0 means nothing.
 std::string interval_text(std::size_t seeds, std::span<const output::RunResult> runs);
 
 }  // namespace batchflow::sim

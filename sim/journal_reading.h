@@ -1,4 +1,4 @@
-// A journal as a command is given it: read from its file, and what is said of how it ends.
+// Reads the journal that a command is given, and says how it ends.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ std::string journal_end_text(const log::JournalReader& journal);
 const char* journal_end_name(const log::JournalReader& journal);
 
 // A run that was recorded, as far as its journal is whole. Shows a bar of progress. Throws
-// ConfigError where nothing of it is.
+// ConfigError where nothing of it is whole.
 struct RecordedJournal {
   input::RecordedRun run;
   std::string end;  // for people; empty: it was closed

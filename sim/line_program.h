@@ -1,4 +1,4 @@
-// Another program, which this one starts, tells something, and reads by lines. It is to end when
+// Another program, which this program starts, writes to, and reads line by line. It is to end when
 // its standard input does. Its group of processes is its own, so an interrupt from the terminal
 // reaches this program alone.
 #pragma once

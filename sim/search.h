@@ -1,5 +1,5 @@
-// Finds the least value of a setting with which a scenario meets conditions, as few runs as that
-// takes: between a value that fails and one that meets them, several values are tried at once.
+// Finds the least value of a setting with which a scenario meets conditions, in as few runs as it
+// can: between a value that fails and one that meets them, several values are tried at once.
 //
 // LeastSearch knows values alone, so it can be tested without runs; search_command.cpp makes the
 // runs.

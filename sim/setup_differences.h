@@ -1,5 +1,5 @@
-// What two groups of runs were told: the workload, the policies, the settings of the engine and the
-// sizes of the cluster. `compare` names each that differs.
+// What two groups of runs were given: the workload, the policies, the settings of the engine and
+// the sizes of the cluster. `compare` names each that differs.
 #pragma once
 
 #include <span>
@@ -18,7 +18,7 @@ struct Difference {
   friend bool operator==(const Difference&, const Difference&) = default;
 };
 
-// What two runs trained on. Different scenarios have some; the seed is no part of it.
+// The differences between what two runs trained on. Two scenarios have some; the seed is none.
 std::vector<Difference> workload_differences(const output::RunResult& a,
                                              const output::RunResult& b);
 

@@ -1,8 +1,8 @@
 // Makes runs of a study, here or elsewhere, and hands on each result as it comes.
 //
-// Elsewhere a program of another package has them made: it is started, told by a line of JSON what
-// to make, and answers with lines of JSON. What it has to do with other machines is its own
-// business; on each of them it runs `batchflow-sim sweep-part`, which writes such lines.
+// Elsewhere means by a program of another package. It is given a line of JSON that says what to
+// make, and answers with lines of JSON. How it reaches other machines is its own business; on each
+// of them it runs `batchflow-sim sweep-part`, which writes such lines.
 #pragma once
 
 #include <cstddef>

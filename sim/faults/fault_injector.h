@@ -165,7 +165,8 @@ class FaultInjector {
   void fail(RequestId id);
 
   const std::vector<Fault> faults_;
-  // Those of kinds that each command is compared with, by index. Of lost nodes there may be many.
+  // The faults that each command is compared with, by index. Lost nodes are not among them, because
+  // there may be many.
   std::vector<std::size_t> cuts_;
   std::vector<std::size_t> lost_drives_;
   std::vector<std::size_t> failing_reads_;

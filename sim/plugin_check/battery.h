@@ -8,8 +8,8 @@
 
 namespace batchflow::sim {
 
-// Runs the studies in configs/battery with the preset `default`; with that, but each policy of the
-// plugin in its kind; and with each preset of the plugin.
+// Runs the studies in configs/battery with the preset `default`, with that preset and one policy of
+// the plugin in its kind, for each policy, and with each preset of the plugin.
 nlohmann::json battery(const plugin::Plugin& plugin, std::uint64_t seeds);
 
 }  // namespace batchflow::sim

@@ -1,5 +1,5 @@
-// What a check of a plugin does with it, each in a process of its own that may do nothing but that.
-// Each phase prints one object of JSON.
+// The phases of the check of a plugin. Each runs in a process of its own, which may do nothing
+// else, and prints one object of JSON.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace batchflow::sim {
 
-// Where a phase reports, and what it knows its memory by.
+// The descriptors on which a phase reports, and from which it reads how much memory it uses.
 inline constexpr int kReport = 3;
 inline constexpr int kMemory = 4;
 

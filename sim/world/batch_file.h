@@ -5,8 +5,8 @@
 //
 // `fillers` and `rehearsed` are left out where there are none. A job that went back to a checkpoint
 // counts its steps from 0 again, in life 1, 2 and so on ("life":1); what it had trained on since
-// the checkpoint comes again. For a corrupt sample stands the one that replaced it. Items of the
-// engine are samples: the caller checks the grain.
+// the checkpoint comes again. A corrupt sample is listed as the sample that replaced it. Items of
+// the engine are samples: the caller checks the grain.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@ class BufferContents {
   // The buffer was shown so many samples.
   explicit BufferContents(std::uint64_t shown) : shown_(shown) {}
 
-  // It has one that was shown after `since` others.
+  // The buffer has a sample that was shown after `since` others.
   void add(std::uint32_t label, std::uint64_t since) {
     ++classes_[label];
     ages_ += static_cast<double>(shown_ - 1 - since);

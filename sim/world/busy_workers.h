@@ -33,7 +33,7 @@ class BusyWorkers {
   std::uint64_t count() const { return all_nodes_.limit; }
   // Of all workers together, until now.
   TotalTime busy(Instant now) const;
-  // For how long, until now, all workers were busy that could have helped the stream on the node.
+  // For how long, until now, all workers that could have helped the stream on the node were busy.
   Duration full_until(NodeId node, std::uint64_t stream, Instant now);
 
  private:

@@ -17,11 +17,11 @@ class JobClocks {
 
   // The rank waited for others until now.
   void idled(Job& job, Rank number);
-  // So long one of its ranks did this.
+  // One of the job's ranks did this for so long.
   void add_idle(Job& job, Duration waited) { add(job, &Job::idle, &Counters::idle, waited); }
   void add_stall(Job& job, Duration waited) { add(job, &Job::stall, &Counters::stall, waited); }
   void add_compute(Job& job, Duration spent);
-  // What was computed will be computed again: it was idle time, in sums.
+  // What was computed will be computed again, so the sums count it as idle time.
   void lost(Job& job, Duration computed);
   // Of a job that stops in the middle: counts until now what its ranks are doing.
   void count_unfinished(Job& job);

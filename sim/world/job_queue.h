@@ -54,7 +54,8 @@ class JobQueue {
   // Whether a job with so much GPU time leaves its GPUs to jobs that had less. There are two levels
   // of service, so that jobs of one level do not take turns for ever.
   static bool has_had_much(TotalTime attained) { return attained >= kMuch; }
-  // How long `gpus` take to get there; a nanosecond is added, so that the job has had it then.
+  // How long a job with `gpus` GPUs takes to have had much; a nanosecond is added, so that it has
+  // had it then.
   static Duration until_much(TotalTime attained, std::size_t gpus) {
     const auto left = static_cast<double>((TotalTime(kMuch) - attained).count());
     return Duration(static_cast<std::int64_t>(left / static_cast<double>(gpus)) + 1);

@@ -1,4 +1,4 @@
-// What a job does that has GPUs and is admitted: step after step.
+// What a job does once it has GPUs and is admitted: step after step.
 //
 // Each rank wants as many batches as it has credits, trains on them in order, and releases them.
 // Before it computes, its own loader may have work with the batch; while it computes, the ranks

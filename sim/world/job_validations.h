@@ -1,7 +1,7 @@
-// Validations: jobs that have the GPUs of another job while that one stands still after an epoch.
+// Validations: jobs that have the GPUs of another job while that job stands still after an epoch.
 //
-// Each has a sequence of its own; like a loader that stays it may have the first batches of its
-// next epoch already when it goes on.
+// Each has a sequence of its own. Like a loader that stays, it may already have the first batches
+// of its next epoch when it goes on.
 #pragma once
 
 #include <cstdint>

@@ -4,8 +4,8 @@
 // by callback. Timers are the kernel's own, in a heap of which SimGrid sees only the head. All that
 // happens at one instant is collected. First come the callbacks of the flows that are over, in the
 // order in which the flows were started; then the timers that are due, in the order in which they
-// were set. Then `each_instant` is called, once, before time goes on. What is asked for at the very
-// instant (a timer of no time) makes another round of the same instant.
+// were set. Then `each_instant` is called, once, before time goes on. A timer of no time, set at
+// that instant, makes another round of the same instant.
 //
 // A timer fires at its exact nanosecond, always. The end of a flow is rounded to the nearest
 // nanosecond (sim_time.h says what that means), and is never before what has happened already.

@@ -4,7 +4,7 @@
 // A record has a key, its number among all that are made. It is lost, or it comes to the log after
 // its lag. There it is late, is left out for want of room, or is taken: then it gets its number in
 // the log, and is durable when the sync that follows is over. All that is durable is reported to
-// the engine. How the source goes on, the engine says.
+// the engine, which says how the source goes on.
 #pragma once
 
 #include <cstdint>
@@ -122,7 +122,7 @@ class LiveSources {
                   std::span<const SampleId> fills, LiveRecords& of_job) const;
   // From how many of its last records a job fills steps.
   std::uint64_t fills_from(const input::JobModel& job) const;
-  // These records, when it has had so many.
+  // The classes and ages of these records, when the job has had `records`.
   output::BufferResult window(const input::JobModel& job, const LiveRecords& had,
                               std::uint64_t records) const;
   static output::LiveResult result(const LiveRecords& had);

@@ -1,4 +1,4 @@
-// The parts of a world that its jobs and its backend work with. All outlive these.
+// The parts of a world that its jobs and its backend work with. All of them outlive both.
 #pragma once
 
 #include "programs/input/scenario.h"

@@ -95,7 +95,8 @@ class Platform {
   // reader that it began with.
   void store_changed() { kernel_.speeds_changed(); }
 
-  // Whether anything between the two limits them; if not, no bytes are counted there.
+  // Whether anything between the store and the node limits reads; if not, no bytes are counted
+  // there.
   bool store_is_remote(std::size_t node) const;
 
  private:

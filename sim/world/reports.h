@@ -23,7 +23,7 @@ class Reports {
   void completion(RequestId id, const engine::Event& event) {
     completions_.emplace_back(id, event);
   }
-  // It has done before what it was at.
+  // The worker is gone, after it has done what it was doing.
   void gone(WorkerId worker) { gone_.push_back(worker); }
   template <class Id>  // NodeId, SampleId, Score, Position, a part of a mixture or a loss
   std::span<const Id> keep(std::vector<Id> ids) {
