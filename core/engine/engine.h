@@ -108,10 +108,10 @@ struct EngineCounters {
   std::uint64_t remakes = 0;         // of these, of blocks that had been made before
   std::uint64_t second_workers = 0;  // given a block that a first worker is late with
   std::uint64_t dropped_blocks = 0;
-  std::uint64_t reads = 0;  // commands, retries included
-  std::uint64_t samples_read = 0;
+  std::uint64_t reads = 0;                // commands, retries included
+  std::uint64_t samples_read = 0;         // a bundle counts as one
   std::uint64_t items_adopted = 0;        // that nodes had kept from before
-  std::uint64_t samples_handed_over = 0;  // of those read, copied from nodes that end
+  std::uint64_t samples_handed_over = 0;  // copied from nodes that end
   std::uint64_t samples_read_early = 0;   // of those read, before anything requested them
   std::uint64_t failed_reads = 0;
   std::uint64_t corrupt_samples = 0;
