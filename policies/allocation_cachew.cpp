@@ -1,4 +1,4 @@
-// Cachew: of each dataset the form is kept with which an epoch takes least.
+// Cachew: each dataset is kept in the form with which an epoch takes least.
 //
 // D. Graur et al., "Cachew: Machine Learning Input Data Processing as a Service", USENIX ATC 2022.
 // An epoch can be prepared from the store, made from what is kept as it is stored, or made from

@@ -2,8 +2,8 @@
 //
 // C. Pinto et al., "Hoard: A Distributed Data Caching System to Accelerate Deep Learning Training
 // on the Cloud", 2018. Datasets are kept in the order in which jobs came to them, each in full, as
-// long as there is room; a dataset that no job reads stays until another needs its room, the one
-// that was read last before all others leaves last. Z. Zhang et al., "FanStore: Enabling Efficient
+// long as there is room. A dataset that no job reads stays until another needs its room, and the
+// most recently read leaves last. Z. Zhang et al., "FanStore: Enabling Efficient
 // and Scalable I/O for Distributed Deep Learning", 2018, keeps all of a dataset on the nodes of
 // its jobs and evicts nothing: it is the same with room for all. Departs from both: samples come
 // in as jobs read them, not before.

@@ -21,8 +21,9 @@ constexpr Parameter kParameters[] = {
 class Quiver final : public MeasuredAllocation {
   using MeasuredAllocation::MeasuredAllocation;
 
-  // A dataset of which more is kept waits less: the benefit is that of keeping none. What has it
-  // keeps it until another is worth a fifth more, since to bring it in again takes an epoch.
+  // Jobs of a dataset of which more is kept wait less, so the benefit is reckoned from keeping
+  // none. A dataset keeps its memory until another is worth a fifth more, since to bring it in
+  // again takes an epoch.
   void divide(const engine::PlaceView& place, std::span<Slots> slots, const StoreRate&) override {
     constexpr double kStays = 1.2;
     fill_.fill_least_windows(place, slots);

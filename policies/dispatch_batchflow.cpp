@@ -1,9 +1,9 @@
 // BatchFlow's own: the least slack comes first, by weight.
 //
-// Slack is the time until a job is expected to need its block, and as long beyond as it may wait
-// without harm (its latency target). A job that counts twice as much is served as if it had half of
-// it, and once the time is over, as if it had waited twice as long. What a job waits grows until it
-// is served, so none starves.
+// Slack is the time until a job is expected to need its block, and the time that it may then wait
+// without harm (its latency target). A job of twice the weight is served as if it had half the
+// slack, and once that is over, as if it had waited twice as long. The wait of a job grows until it
+// is served, so no job starves.
 #include <chrono>
 
 #include "core/base/saturating.h"

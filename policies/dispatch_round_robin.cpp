@@ -28,7 +28,7 @@ class RoundRobin final : public engine::DispatchPolicy {
         view.candidates, [&](const engine::WorkCandidate& a, const engine::WorkCandidate& b) {
           return turn(a) != turn(b) ? turn(a) < turn(b) : had_turn_before(a, b);
         });
-    // Of very many users, those that are gone are forgotten with all others.
+    // Where there were very many users, all are forgotten, to forget those who are gone.
     if (turns_.size() >= kUsersMost) turns_.clear();
     if (next != engine::kNoChoice) turns_[view.candidates[next].user] = ++served_;
     return next;

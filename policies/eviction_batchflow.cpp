@@ -6,9 +6,9 @@
 // dataset, each item is needed by the job that comes to it first.
 //
 // A sample that is kept decoded is kept as it is stored only where there is room for all. A run of
-// adjacent samples (order rules, section 3) stays until it is read to its end. What a job was
-// expected to need and did not, because it left or began anew, or because the sample has its home
-// on another node since, counts as needed by none.
+// adjacent samples (order rules, section 3) stays until it is read to its end. A sample that a job
+// was expected to need and did not counts as needed by no job: the job left or began anew, or the
+// sample has its home on another node since.
 #include <algorithm>
 
 #include "core/engine/policy_list.h"
@@ -74,8 +74,8 @@ class BatchFlow final : public BeladyBypass {
   }
 
  private:
-  // An exchange costs a copy: what comes in must be needed sooner by this part of the time until
-  // then.
+  // An exchange costs a copy: what comes in must be needed sooner, by one part in so many of the
+  // time until it is needed.
   static constexpr std::uint64_t kMargin = 4;
 
   static std::uint64_t now(const engine::Access& access) {

@@ -112,7 +112,7 @@ class Lirs final : public engine::EvictionPolicy {
   }
 
  private:
-  static constexpr int kMostGhostsAtOnce = 16;  // after a resize there may be very many too many
+  static constexpr int kMostGhostsAtOnce = 16;  // after a resize there may be far too many
 
   void to_top(ItemId item) {
     StackNode& node = stack_[item];

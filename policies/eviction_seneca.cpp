@@ -5,7 +5,7 @@
 // item that one job has read serves all others once. Departs from it: there, only augmented samples
 // leave; here, stored and decoded ones do, since nothing augmented is used twice.
 //
-// Jobs are those that have requested something since twice as many requests as there are items.
+// The jobs are those that have requested something within as many requests as twice the items.
 #include <map>
 
 #include "core/base/zero_array.h"

@@ -15,7 +15,7 @@ constexpr int kBisections = 24;
 // Workers that are loaded less than this hold up no job.
 constexpr double kHeadroom = 0.95;
 
-// In so many steps all of a dataset is kept, and with each as much more of it is found. One is
+// A dataset comes to be kept in so many steps, and each step finds as much more of it. One step is
 // enough where as much is found as is kept.
 constexpr int kSteps = 16;
 

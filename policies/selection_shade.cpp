@@ -1,4 +1,4 @@
-// SHADE's draws: of the scores of a batch not the values count, but their ranks.
+// SHADE's draws: the ranks of a batch's scores count, not their values.
 //
 // R. I. S. Khan et al., "SHADE: Enable Fundamental Cacheability for Distributed Deep Learning
 // Training", FAST 2023. The weight of a sample is the logarithm of its rank among the losses of its

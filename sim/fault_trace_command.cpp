@@ -29,7 +29,7 @@ using Json = nlohmann::ordered_json;
 struct FaultTraceOptions {
   std::string trace;
   std::string output;   // a CSV; empty: none
-  std::string cluster;  // the one that has the nodes
+  std::string cluster;  // the cluster that has the nodes
   std::vector<std::string> overrides;
   std::uint64_t seed = 1;
   output::OutputFlags outputs;

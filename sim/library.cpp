@@ -10,8 +10,8 @@
 
 extern "C" {
 
-// As the program does with these words, with the policies of a plugin that no file has. `from`:
-// what they are named behind `@`. Returns an exit code.
+// Does what the program does with these words, with the policies of a plugin that is in no file.
+// `from`: what they are named behind `@`. Returns an exit code.
 BF_POLICY_EXPORT int batchflow_sim_main(int argc, const char* const* argv, const char* from,
                                         const bf_policy_plugin* (*plugin)(const bf_policy_host*)) {
   using namespace batchflow;

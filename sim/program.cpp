@@ -36,7 +36,7 @@ void set_version_flag(CLI::App& app) {
   }
 }
 
-// What programs run, for no one to type.
+// A command that programs run, and people do not type.
 void add_phase_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("plugin-phase")->group("");
   const auto options = std::make_shared<PhaseOptions>();

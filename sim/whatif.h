@@ -40,8 +40,8 @@ struct WhatIfAnswer {
 // The tree is that of a scenario. Throws ConfigError before anything runs.
 WhatIfAnswer ask_whatif(const config::ConfigNode& tree, const WhatIfQuestion& question);
 
-// The candidate that surely brings more samples a second, by at least one in a hundred; of several
-// the one that brings most. Null: none.
+// The candidate that surely brings more samples a second, by at least one in a hundred; of several,
+// the candidate that brings most. Null: none.
 const WhatIfCandidate* best_of(const WhatIfAnswer& answer);
 
 // What was recorded, as far as a journal has it, in the fields of a run.

@@ -211,7 +211,7 @@ struct Making {
   struct Suspect {
     std::uint32_t index;
     SampleId original;
-    SampleId used;                 // the original, or the one that stands in for it
+    SampleId used;                 // the original, or what stands in for it
     std::uint32_t failures = 0;    // of `used`, each on a read of its own from the store
     bool settled = false;          // nothing is known against `used`
     std::uint32_t occurrence = 0;  // of the original

@@ -9,7 +9,7 @@ namespace batchflow::engine {
 
 // False: no job can be at the position that this job came with, and it is served no longer.
 bool Commits::apply(Job& job, const EpochRun& run) {
-  // What an epoch that is over was rehearsed from no longer matters.
+  // Once an epoch is over, it no longer matters what it rehearsed from.
   if (!job.committed.rehearse(run.rehearsal ? run.rehearsal->buffer() : 0)) {
     check_failed("a job rehearses, and its order cannot", __FILE__, __LINE__, "");
   }

@@ -23,7 +23,7 @@ order::LaneSizes sizes_of(std::uint64_t blocks, std::uint32_t block_samples) {
 // -------------------------------------------------------------------------------- weighted ----
 
 // A job with weights that are all zero is refused before the step ends. Until then it draws
-// nothing. If the weights of before are lost, an epoch that was begun begins again.
+// nothing. If the earlier weights are lost, an epoch that was begun begins again.
 bool DrawnEpochs::draw_first(Job& job) {
   const bool begins = job.weights && !job.drawn && !job.to_refuse && job.weights->settled() &&
                       job.state == Job::State::running;
@@ -90,7 +90,7 @@ void DrawnEpochs::begin_mixed_epoch(Job& job, std::uint32_t epoch) {
 
 // -------------------------------------------------------------------------- live and keyed ----
 
-// Its indices count from where it begins, so no position names them.
+// The epoch's indices count from where it begins, so no position names them.
 order::LaneSizes DrawnEpochs::begin(Job& job) {
   const std::uint64_t generation = hash(job.id.value, ++s_.serials);
   if (job.keyed) {
@@ -152,7 +152,7 @@ bool DrawnEpochs::decide_next(Job& job) {
     if (job.runs.back().first_step + live.steps() != job.committed_step) return false;
     job.short_since = std::min(job.short_since, s_.now);
     const std::uint64_t least = job.fills_cut ? job.ranks.size() : 0;
-    // What only stands for what is missing may be anything that is there.
+    // A fill that is cut only stands for a missing record, so it may be any record that is there.
     if (there < least || !live.can_fill(source.first, job.fills_cut ? there : 0)) return false;
     const Instant due = after(job.short_since, job.fills_after);
     if (s_.now < due) {

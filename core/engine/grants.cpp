@@ -20,8 +20,8 @@ void Grants::begin(Job& job) {
     if (!position.has_generation()) {
       job.member = stream.lanes->add_relaxed(job.index.value);
     } else {
-      // Only this job has the rest of a block that was used in part: for the lanes the block is
-      // had.
+      // Only this job has the rest of a block that was used in part, so the lanes count the block
+      // as had.
       order::LanePosition lanes = position.lanes();
       for (const order::Position::PartBlock& part : position.part_blocks())
         resume(job, part, lanes);
@@ -273,7 +273,7 @@ std::optional<std::uint64_t> Grants::open_block(Job& job, EpochRun& run, NodeId 
   return run.open.back().grant;
 }
 
-// Of equal ones, the one that was opened first.
+// Of equal rests, that of the block that was opened first.
 std::optional<std::uint64_t> Grants::largest_rest(EpochRun& run) {
   std::optional<std::uint64_t> largest;
   std::uint32_t most = 0;

@@ -197,8 +197,8 @@ void Items::look_around(MakingIndex making_index) {
   }
 }
 
-// That all samples stand in which are looked up for the block. None: there may be others, such as
-// those that replace corrupt ones, and the first of a bundle.
+// The lane of all samples that are looked up for the block. None: there may be samples of other
+// lanes, such as those that replace corrupt ones, and the first of a bundle.
 std::optional<Future::Lane> Items::lane_of(const Block& block) const {
   const Stream& stream = s_.streams[block.stream];
   const Dataset& dataset = s_.datasets[stream.dataset];

@@ -58,7 +58,7 @@ void KeptBefore::kept(const SamplesKept& event) {
   if (event.samples.empty()) return;
   Found* const found = find(node, dataset, event);
   const std::uint64_t all = s_.datasets[dataset].catalogue->samples();
-  // A node that says more than there are says the same again and again.
+  // A node that names more samples than there are names some again and again.
   if (!found || event.samples.size() > all - std::min<std::uint64_t>(all, found->samples.size()))
     return s_.protocol_error();
   found->samples.insert(found->samples.end(), event.samples.begin(), event.samples.end());

@@ -30,7 +30,7 @@ std::optional<std::vector<std::uint64_t>> LossWeights::decide(JobId job, const o
     return std::nullopt;
   asked_at_ = at.drawn();
   has_reports_ = false;
-  // Those that are to come are decided already.
+  // The changes that are to come are decided already.
   const std::vector<std::uint64_t> now = at.last_parts();
   std::vector<SourceView> views(heard_.size());
   std::vector<double> weights(heard_.size());

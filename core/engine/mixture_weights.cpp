@@ -27,8 +27,8 @@ void MixtureWeights::changed(Job& job, const MixtureChanged& event) {
   if (job.state == Job::State::refused) return s_.stale();
   const auto& mixing = job.committed.fields().mixing;
   if (!mixing || !mixing->may_change()) return s_.protocol_error();
-  // Clients count how many there can be; ranks that ask at one time may be one too many. Where the
-  // job is committed, all are to come that are to come where it is drawn.
+  // Clients count their changes, but ranks that ask at the same time may ask for one too many.
+  // Every change that is to come where the job is drawn is also to come where it is committed.
   if (mixing->changes_left() == 0) return s_.stale();
   const std::uint64_t soonest = job.mixed ? job.mixed->soonest() : mixing->soonest();
   const order::MixtureChange change{

@@ -221,7 +221,7 @@ void Engine::Parts::on(const BufferPromised& event) {
   const BufferName name{event.buffer, event.version};
   if (!s.buffers.promised(event)) {
     s.protocol_error();
-    // One that jobs have stays as it is.
+    // A buffer that jobs have stays as it is.
     if (s.buffers.all().count(name) == 0) s.promise_buffer_gone(name);
     return;
   }
@@ -282,7 +282,7 @@ void Engine::Parts::change_policy(const PolicyName& name, const PolicyChoice& ch
           make_next<MakeScaling>(scaling_choice, dispatching.scaling_policy(), choice));
     case PolicyKind::rehearsal:
     case PolicyKind::mixture:
-      return s.protocol_error();  // each buffer and job keeps the one that it was made with
+      return s.protocol_error();  // each buffer and job keeps the policy that it was made with
   }
 }
 

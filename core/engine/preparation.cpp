@@ -398,7 +398,7 @@ void Preparation::lost(const WorkerLost& event) {
   }
   const MakingIndex other_making = s_.makings[making].other_making;
   if (!other_making.is_none() && !s_.makings[making].second) {
-    // The other one of the two may still make the block.
+    // The other making may still make the block.
     second_workers_.use(other_making);
     making = other_making;
   }

@@ -1,5 +1,5 @@
 // The presets: BatchFlow's own, what jobs do without it, and published systems, each as far as its
-// policies go. What each policy departs from is in its own help.
+// policies go. How each policy departs from its original is in its own help.
 #include <fmt/format.h>
 
 #include <vector>

@@ -38,7 +38,7 @@ class Reserves {
 
   // What the job was promised of the place.
   Bytes promised_to(const Job& job, Place place) const;
-  // Of the jobs with memory promised on the node, the one that joined last; none: there is none.
+  // Of the jobs with memory promised on the node, the job that joined last; none: there is none.
   JobIndex youngest_on(NodeId node) const;
 
  private:

@@ -199,7 +199,7 @@ struct EngineState {
   // The samples of a block, and for a weighted order which visit of each it is.
   void expand(const Block& block, std::vector<order::Draw>& draws);
 
-  // Jobs whose joins this step refused. Events that came with such a join were sent before the
+  // Jobs that this step refused to let join. Events that came with such a join were sent before the
   // backend could know of the refusal.
   std::vector<JobId> refused_joins;
 

@@ -92,8 +92,8 @@ std::optional<StreamFailure> Suspects::replace_corrupt(Making& making) {
 
 namespace {
 
-// The first good sample for a visit of a corrupt one. Of a mixture it is of the same source; but
-// exemplars may be of none. Of a source that grows it is one of the records that are there.
+// The first good sample for a visit of a corrupt one. In a mixture it is of the same source, but
+// exemplars may be of no source. In a source that grows it is one of the records that are there.
 template <class IsCorrupt>
 std::optional<SampleId> replacement(const EngineState& s, const Block& block, SampleId corrupt,
                                     std::uint32_t occurrence, IsCorrupt is_corrupt) {

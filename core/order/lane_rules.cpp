@@ -209,7 +209,7 @@ std::optional<LaneRules::Lane> LaneRules::pass_to_open(const LaneMember& member,
   return best;
 }
 
-// 16 for each other hungry member that has the lane before it, -1 for each other member that does.
+// 16 for each other member that needs the lane and is hungry, -1 for each that needs it and is not.
 std::int64_t LaneRules::value_to_others(const LaneDemand::Lane& demand, bool is_new,
                                         const LaneMember& member) const {
   std::int64_t members = demand.relaxed.members - 1;

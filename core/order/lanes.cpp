@@ -17,7 +17,7 @@ namespace batchflow::order {
 //
 //   Generations    which generations there are, and how each is cut
 //   LanePasses     passes, the states of their blocks, and what each member in them has taken
-//   ChangedNeeds   lanes with blocks that other members need than before, until they are visited
+//   ChangedNeeds   lanes in which members need other blocks than before, until they are visited
 //   StrictEpochs   the generations that strict members will come to
 //   LaneDemand     how many members need each lane, and may yet join each pass
 //   LaneMembers    members: their epochs, the lanes they have had, their hunger

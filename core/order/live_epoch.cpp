@@ -73,7 +73,7 @@ void LiveEpoch::fill(std::uint64_t first, std::span<Draw> out) {
     }
     Random random(fill_key(root_, here.number));
     const std::uint64_t had = here.step->fill_to - here.step->fill_from;
-    // So its random steps draw what they drew for no visit of the record before.
+    // So the random steps draw other numbers than for any earlier visit of the record.
     draw = {SampleId(here.step->fill_from + random.below(had)), 1 + here.number};
   }
 }

@@ -8,7 +8,7 @@
 namespace batchflow::order {
 namespace {
 
-// REQUIRES: of > 0
+// REQUIRES: divisor > 0
 __int128 ceiling(__int128 what, std::uint64_t divisor) {
   return what <= 0 ? what / divisor : (what + divisor - 1) / divisor;
 }

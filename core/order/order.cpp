@@ -53,7 +53,7 @@ RunOrder::RunOrder(const Permutation& runs, std::uint64_t samples, std::uint8_t 
       missing_((runs.size() << shift) - samples) {}
 
 std::uint64_t RunOrder::operator()(std::uint64_t index) const {
-  // Behind the last run all indices are lower by what it misses.
+  // Behind the last run, all indices are lower by the samples that it lacks.
   const std::uint64_t last_first = last_at_ << shift_;
   const std::uint64_t last_end = last_first + (std::uint64_t{1} << shift_) - missing_;
   if (index >= last_end) index += missing_;

@@ -167,7 +167,7 @@ void JobLosses::leave_gpus(Job& job) {
   if (job.preparation->is_streamed && !repeats) job.samples_done = 0;
   training_.forget_step(job);
   for (Rank rank = 0; rank < job.ranks.size(); ++rank) {
-    // Of the ranks on a lost node the engine has heard with the node.
+    // The engine has heard of the ranks on a lost node with that node.
     if (down_.count(job.nodes[rank]) == 0) world_.reports.fact(engine::RankLost{job.id, rank});
   }
   job.state = Job::State::preempted;

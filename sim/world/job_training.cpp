@@ -230,7 +230,7 @@ void JobTraining::step_done(std::uint32_t index) {
   const std::uint64_t every = job.model->checkpoint.every;
   if (every > 0 && job.steps_done % every == 0)
     checkpoints_.begin(job, [this, index] { end_hold(index); });
-  // What an epoch that is trained again ends with has been.
+  // The end of an epoch that is trained again has been reported before.
   if (std::exchange(job.epoch_over, false) && is_new) {
     ++job.epochs_trained;
     listener_.trained_epoch(index);
