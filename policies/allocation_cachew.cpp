@@ -107,7 +107,7 @@ class Cachew final : public MeasuredAllocation {
 extern const engine::PolicyEntry allocation_cachew;
 constexpr engine::PolicyEntry allocation_cachew{
     "cachew",
-    "Of each dataset the form with which an epoch takes least.\n"
+    "Keeps each dataset in the form that makes epochs shortest.\n"
     "Prepared from the store, made from stored samples that are kept, or from\n"
     "decoded ones: the least of three times (Cachew, ATC 2022).\n"
     "Departs from it: decoded samples stand for prepared ones, the part that\n"

@@ -40,8 +40,8 @@ constexpr engine::PolicyEntry dispatch_batchflow{
     "batchflow",
     "The least time until a job needs its block, by weight.\n"
     "A job of weight 2 is served as if it had half the time, and waits for a\n"
-    "block at most half as long as others. A job that may wait for a batch,\n"
-    "by its latency target, is served as if it had this time beside.",
+    "block at most half as long as others. A job with a latency target is\n"
+    "served as if it had that much more time.",
     &make_policy<engine::DispatchPolicy, BatchFlow>};
 
 }  // namespace batchflow::policies

@@ -14,8 +14,8 @@ constexpr engine::PolicyEntry eviction_minio{
     .help =
         "Fills, then neither inserts nor evicts.\n"
         "The best there is for one job that reads each sample once an epoch\n"
-        "(CoorDL, VLDB 2021). Where runs are shuffled, a run comes in for the\n"
-        "one that was read to its end last.",
+        "(CoorDL, VLDB 2021). Where runs are shuffled, a run takes the room of\n"
+        "the run that was read to its end last.",
     .make = &make_eviction<MinIo>,
     .ignores_hits = true};
 

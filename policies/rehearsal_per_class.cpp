@@ -21,7 +21,7 @@ namespace {
 
 constexpr Parameter kParameters[] = {
     {"samples", Parameter::Type::integer, "0",
-     "of each class at most; 0: as many as the buffer has room for", 0, 65536},
+     "the most of each class; 0: as many as the buffer has room for", 0, 65536},
 };
 // The mean of a class is over about as many of its last samples: the network changes meanwhile.
 constexpr double kMeanOver = 1024;

@@ -18,7 +18,7 @@ namespace batchflow::policies {
 namespace {
 
 constexpr Parameter kParameters[] = {
-    {"part", Parameter::Type::number, "0.25", "of the samples, those that are taken", 0, 1},
+    {"part", Parameter::Type::number, "0.25", "the part of the samples that is taken", 0, 1},
 };
 constexpr std::uint64_t kWhole = std::uint64_t{1} << 32;
 

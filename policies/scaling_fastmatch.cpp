@@ -18,7 +18,7 @@ constexpr Parameter kParameters[] = {
     {"period_s", Parameter::Type::number, "10", "seconds from one matching to the next", 0.01,
      3600},
     {"threshold", Parameter::Type::number, "0.05",
-     "by which part of the consumption production may differ", 0.001, 1},
+     "the part of consumption by which production may differ", 0.001, 1},
     {"depth", Parameter::Type::integer, "8",
      "blocks kept ready or in preparation ahead of each rank", 1, 4096},
 };

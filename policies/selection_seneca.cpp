@@ -32,7 +32,7 @@ constexpr engine::PolicyEntry selection_seneca{
     .name = "seneca",
     .help =
         "Samples that a job has not had and a cache has come first.\n"
-        "Decoded ones before those as they are stored (Seneca, FAST 2026). Each\n"
+        "Decoded ones come before stored ones (Seneca, FAST 2026). Each sample\n"
         "comes once an epoch; the order depends on what is kept. Jobs share no\n"
         "prepared blocks.\n"
         "Departs from it: random steps are drawn anew for each job.",

@@ -100,13 +100,13 @@ void add_cache_command(CLI::App& app, Action& action) {
       ->allow_extra_args(false);
   command
       ->add_option("--format", options->format,
-                   "Of the file: csv, oracleGeneral, or auto, by name and content (default: auto)")
+                   "csv, oracleGeneral, or auto: by the file's name and content (default: auto)")
       ->check(CLI::IsMember({"auto", "csv", "oracleGeneral"}, CLI::ignore_case))
       ->type_name("FORMAT");
   options->outputs.add(*command, "json", "JSON");
   options->outputs.add(*command, "csv", "CSV");
   output::add_whole_number(*command, "--seed", options->seed, 0, UINT64_MAX,
-                           "For policies that draw (default: 1)");
+                           "The seed of policies that draw (default: 1)");
   output::add_whole_number(*command, "--threads", options->threads, 1, kMostThreads,
                            "Runs at the same time (default: all cores)");
   command->add_flag("--through-engine", options->through_engine,

@@ -180,7 +180,7 @@ void add_fault_trace_command(CLI::App& trace, Action& action) {
       ->add_option("--set", options->overrides, "path.to.key=value: changes cluster.* (repeat it)")
       ->allow_extra_args(false);
   output::add_whole_number(*command, "--seed", options->seed, 0, UINT64_MAX,
-                           "Of that draw (default: 1)");
+                           "The seed of that draw (default: 1)");
   options->outputs.add(*command, "json", "JSON");
   command->footer(
       "Example:\n"

@@ -30,7 +30,7 @@ void add_scenario_options(CLI::App& command, ScenarioOptions& options, const std
   command.add_option("--faults", options.faults,
                      "A CSV of nodes that were lost, with columns node, down and up");
   command.add_option("--skip", options.skip,
-                     "Leave so much simulated time out of the figures over all jobs, as 10min\n"
+                     "Simulated time to leave out of the figures over all jobs, as 10min\n"
                      "(default: the scenario's warm_up)");
   command.add_option("--seed", options.seed, "In place of the scenario's")
       ->check(CLI::NonNegativeNumber);

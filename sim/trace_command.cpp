@@ -164,13 +164,13 @@ void add_synth_command(CLI::App& command, Action& action) {
       ->type_name("FILE");
   add_format(*synth, options->like);
   output::add_whole_number(*synth, "--jobs", options->jobs, 1, kMostJobs,
-                           "How many (default: 100000, or as --like has)");
+                           "How many jobs (default: 100000, or as --like has)");
   output::add_whole_number(*synth, "--days", options->days, 1, kMostDays,
-                           "In which they are submitted (default: 75, or as --like has)");
+                           "The days in which they are submitted (default: 75, or as --like has)");
   output::add_whole_number(
       *synth, "--gpus", options->gpus, 1, kMostGpus,
-      "Of the cluster; jobs start first come, first served (default: 2490, or the\n"
-      "most that jobs of --like had at once)");
+      "GPUs of the cluster; jobs start first come, first served (default: 2490,\n"
+      "or the most that jobs of --like had at once)");
   output::add_whole_number(*synth, "--seed", options->seed, 0, UINT64_MAX,
                            "The same seed gives the same file (default: 1)");
 }

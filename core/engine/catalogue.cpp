@@ -40,14 +40,14 @@ std::string parts_problem(const Catalogue::Parts& parts) {
   if (parts.name.size() > Catalogue::kNameMost) return "the name is too long";
   if (!has_one_a_sample(parts.bytes) || !has_one_a_sample(parts.dimensions) ||
       !has_one_a_sample(parts.labels)) {
-    return fmt::format("a list has not one entry for each of {} samples", parts.samples);
+    return fmt::format("a list does not have one entry for each of {} samples", parts.samples);
   }
   if (parts.bundle_shift > Catalogue::kBundleShiftMost) return "its bundles are too long";
   const std::uint64_t bundles = ((parts.samples - 1) >> parts.bundle_shift) + 1;
   if (parts.bundle_bytes.empty()
           ? parts.bundle_shift > 0 && !parts.bytes.empty()
           : parts.bundle_shift == 0 || parts.bundle_bytes.size() != bundles) {
-    return fmt::format("a list has not one entry for each of {} bundles", bundles);
+    return fmt::format("a list does not have one entry for each of {} bundles", bundles);
   }
   const auto wrong = std::find_if(parts.labels.begin(), parts.labels.end(),
                                   [&](std::uint32_t label) { return label >= parts.classes; });

@@ -14,7 +14,7 @@ namespace {
 
 // Memory for a request is asked for while so many before it are played.
 constexpr std::size_t kPrefetched = 16;
-constexpr engine::Access kNobody{ItemId::none(), 0, engine::kUnknownUse};
+constexpr engine::Access kNoNewcomer{ItemId::none(), 0, engine::kUnknownUse};
 
 }  // namespace
 
@@ -176,9 +176,9 @@ class Served::Eviction {
     }
     play.admission = policy_->missed(access);
     if (forced_) {
-      engine::Access nobody = kNobody;
-      nobody.slots = access.slots;
-      if (access.slots > capacity_ || !make_room(play, nobody)) return;
+      engine::Access no_newcomer = kNoNewcomer;
+      no_newcomer.slots = access.slots;
+      if (access.slots > capacity_ || !make_room(play, no_newcomer)) return;
     } else {
       if (play.admission == engine::Admission::bypass || access.slots > capacity_ ||
           used_ > capacity_)

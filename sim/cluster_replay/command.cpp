@@ -142,7 +142,7 @@ void add_replay_command(CLI::App& app, Action& action) {
   command->add_option("--to", options->to, "Jobs submitted before this");
   command
       ->add_option("--scale-gpus", options->scale_gpus,
-                   "So large a part of the cluster's nodes, store and links, and of the jobs")
+                   "The part of the cluster's nodes, store and links, and of the jobs, to take")
       ->check(output::number_between(1e-6, 1));
   command
       ->add_option("--set", options->overrides,
@@ -153,7 +153,7 @@ void add_replay_command(CLI::App& app, Action& action) {
       "A CSV of nodes that were lost, with columns node, down and up: dates of the\n"
       "log's calendar, or times after the first job");
   command->add_option("--skip", options->skip,
-                      "Leave so much simulated time out of the figures over all jobs, as 1d");
+                      "Simulated time to leave out of the figures over all jobs, as 1d");
   output::add_whole_number(*command, "--seed", options->seed, 0, std::uint64_t{1} << 53,
                            "The seed of the overlay, and of all random draws (default: 1)");
   output::add_whole_number(*command, "--seeds", options->seeds, 1, 1000,

@@ -107,7 +107,7 @@ TEST_CASE("small samples come in bundles") {
   three.bundle_shift = 1;
   std::string problem;
   CHECK_FALSE(engine::Catalogue::from(three, problem));
-  CHECK(problem == "a list has not one entry for each of 2 bundles");
+  CHECK(problem == "a list does not have one entry for each of 2 bundles");
   three.bundle_bytes = {110, 301};
   const engine::Catalogue pictures = make(three);
   CHECK(pictures.bundle_bytes(0) == 110);
