@@ -82,7 +82,7 @@ class ConfigSection {
   Duration duration(std::string_view key, Duration fallback, Duration least = Duration(0),
                     Duration greatest = Duration::max());
   std::string text(std::string_view key, std::string_view fallback);
-  // The same, of a text that says nothing when it is empty, such as a path: that is refused.
+  // The same, but an empty text is refused: an empty path, say, would name nothing.
   std::string filled_text(std::string_view key, std::string_view fallback, std::string_view remedy);
   std::vector<std::string> texts(std::string_view key);  // a list, or one scalar
 
@@ -98,7 +98,7 @@ class ConfigSection {
   // with each section of the list.
   void section(std::string_view key, const Reader& read);
   void sections(std::string_view key, const Reader& read);
-  // Declares these keys and refuses all others, before anything else of the section is wrong.
+  // Declares these keys and refuses all others at once, before other errors of the section.
   void refuse_others(std::initializer_list<std::string_view> keys);
   // The key must be there.
   void require(std::string_view key, std::string_view what_to_write);

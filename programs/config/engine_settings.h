@@ -13,7 +13,7 @@
 
 namespace batchflow::config {
 
-// What `section` does not say is as in its preset.
+// A key that `section` lacks has the value of its preset.
 engine::EngineConfig read_engine_config(ConfigSection& section);
 
 // Calls `check` with each of `policies`, and adds the line of `tree` that names the policy to the
@@ -22,10 +22,10 @@ using PolicyCheck = std::function<void(std::string_view name, const std::string&
 void check_policies(const engine::PolicyTexts& policies, const ConfigNode& tree,
                     const PolicyCheck& check);
 
-// An engine's configuration as text, a `key=value` a line: what a journal carries, so that a replay
+// An engine's configuration as text, one `key=value` a line. A journal carries it, so that a replay
 // makes the same engine.
 std::string text_of(const engine::EngineConfig& config);
-// Calls visit(key, value) for each of its lines.
+// Calls visit(key, value) for each line of such a text.
 template <class Visit>
 void visit_settings(std::string_view text, Visit visit) {
   while (!text.empty()) {

@@ -23,8 +23,8 @@ using ObserveStep =
 log::ReplayResult replay_journal(log::JournalReader& journal, const engine::PolicyList& policies,
                                  const std::function<void()>& before_step = {},
                                  const ExplainAt& explain = {}, const ObserveStep& observe = {});
-// The text of a configuration as journals have it, without its preset: all settings stand there, so
-// a preset decides nothing, and a plugin that is not loaded may have brought it.
+// The text of a configuration from a journal, without its preset. The text has all settings, so the
+// preset decides nothing; and the preset may be of a plugin that is not loaded.
 std::string without_preset(std::string text);
 
 }  // namespace batchflow::config

@@ -1,4 +1,4 @@
-// Takes from a process that runs the code of others everything that it could do beside computing.
+// Confines a process that runs the code of others, so that it can compute and do nothing else.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,10 @@
 
 namespace batchflow::confine {
 
-// What a step is: a library, or a program that is still to be started, such as an interpreter. A
-// program keeps the service's user, to which its files belong, and may become another program.
-// A policy is a library that needs no threads, and shares no more memory than it does already.
+// What is confined. A step is a library, or a program that is still to be started, such as an
+// interpreter. A program keeps the service's user, to which its files belong, and may become
+// another program. A policy is a library that needs no threads, and shares no more memory than it
+// does already.
 enum class Confined { library, program, policy };
 
 struct Limits {
@@ -19,9 +20,9 @@ struct Limits {
   std::uint64_t file_bytes = 0;  // how large it may make a file that it has open; 0: it writes none
 };
 
-// From here on this process cannot write to any file that it has not open, start or signal other
+// From here on this process cannot write to a file unless it has it open, start or signal other
 // processes, open sockets, gain privileges, or exceed its limits. If it was root, it becomes the
-// user nobody. False, with the reason in `problem`: it must not go on.
+// user nobody. False, with the reason in `problem`: the process must not go on.
 bool confine(Confined what, const Limits& limits, std::string& problem);
 
 }  // namespace batchflow::confine

@@ -1,4 +1,4 @@
-// A filter of the system calls that this process may make from now on. Of headers alone, since
+// A filter of the system calls that this process may make from now on. It is a header alone, since
 // programs that link nothing of BatchFlow use it, too.
 #pragma once
 
@@ -25,7 +25,7 @@ inline constexpr std::uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
 // A filter is a list of instructions for a system call; the first answer counts.
 class SyscallFilter {
  public:
-  // `otherwise`: what happens at any other call, as SECCOMP_RET_ERRNO | EPERM.
+  // `otherwise`: what happens at any other call, such as SECCOMP_RET_ERRNO | EPERM.
   explicit SyscallFilter(std::uint32_t otherwise) : otherwise_(otherwise) {
     load(offsetof(seccomp_data, arch));
     add(BPF_JMP | BPF_JEQ | BPF_K, kArchitecture, 1, 0);
@@ -36,8 +36,8 @@ class SyscallFilter {
   void fail(std::uint32_t call, std::uint32_t error) {
     decide(call, SECCOMP_RET_ERRNO | (error & SECCOMP_RET_DATA));
   }
-  // Allows the call if these bits of the lower half of an argument have these values. If not, what
-  // is said of the call later counts.
+  // Allows the call if these bits of the lower half of an argument have these values. If not, a
+  // later line about the call counts.
   void allow_if(std::uint32_t call, unsigned argument, std::uint32_t bits, std::uint32_t are) {
     add(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 5);
     load(static_cast<std::uint32_t>(offsetof(seccomp_data, args) + 8 * argument));

@@ -31,8 +31,8 @@ struct DriveModel {
   std::uint32_t queue = 0;
 };
 
-// What others take of a store: from `at` on this part of its rate, until the next one. After the
-// last one the first one comes again `period` after it came; 0: the last one stays.
+// What others take of a store: from `at` on this part of its rate, until the next part begins. The
+// list begins again every `period`; 0: its last part stays.
 struct OtherLoad {
   struct Part {
     Duration at{0};
@@ -49,8 +49,8 @@ struct RequestModel {
   double price_per_million = 0;
 };
 
-// What a service takes beside preparation. It is processor time where a node has `processors`, else
-// a delay.
+// The time that a service takes beside preparation. It is processor time where a node has
+// `processors`, else a delay.
 struct OverheadModel {
   Duration read{0};              // of one operation
   double read_ns_per_byte = 0;   // beside that
@@ -60,7 +60,7 @@ struct OverheadModel {
   Duration block{0};         // of a block that is prepared
   Duration batch{0};         // of a batch of one rank, until it is handed over
   double ns_per_sample = 0;  // of its samples
-  Duration wake{0};          // until a thread runs that is told to
+  Duration wake{0};          // from waking a thread until it runs
   Duration step{0};          // that a training step takes beyond its time
 };
 
@@ -76,7 +76,7 @@ struct NodeModel {
   std::uint32_t cores = 1;    // for preparation
   std::uint32_t workers = 0;  // blocks that all cores prepare together; 0: a block for each core
   std::uint32_t gpus = 1;
-  // What workers, readers, hand-over and loaders of the node share; 0: cores prepare alone, and
+  // Workers, readers, hand-over and loaders of the node share these; 0: cores only prepare, and
   // nothing else takes time of a processor.
   std::uint32_t processors = 0;
   bool workers_help = false;  // all prepare the block that came first, and then the next

@@ -15,16 +15,16 @@
 
 namespace batchflow::input {
 
-// What a text of another form means as a time since the start of the run, before which it may be;
-// none: it is no time.
+// Reads a text of another form as time since the start of the run; it may be negative. None: the
+// text is no time.
 using ReadFaultTime = std::function<std::optional<Duration>(std::string_view text)>;
 
 struct FaultTraceCounts {
   std::size_t faults = 0;     // that were added
   std::size_t too_early = 0;  // over before the run begins
   std::size_t too_late = 0;   // after the run ends, by `ends_after`
-  // That last longer than the engine waits for a lost rank: jobs that they strike end with an
-  // error.
+  // Faults that last longer than the engine waits for a lost rank: jobs that they strike end with
+  // an error.
   std::size_t too_long = 0;
 };
 

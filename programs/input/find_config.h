@@ -9,16 +9,16 @@
 namespace batchflow::input {
 
 // `name_or_path` is a name (`laptop`: searched as configs/FOLDER/laptop.yaml) or the path of a
-// file; throws ConfigError naming the nearest name. Searched are $BATCHFLOW_CONFIGS, the folder of
+// file; throws ConfigError naming the nearest name. It searches $BATCHFLOW_CONFIGS, the folder of
 // `near` and its neighbours, and the configurations installed with the program.
 std::string find_config(const std::string& name_or_path, const std::string& folder,
                         const std::string& near = "");
 // A path as a file means it: from the folder of `near`, if there is such a file, and else as it is.
 std::string beside(const std::string& path, const std::string& near);
-// The file that such a name stands for; none: no file is called so.
+// The file that such a name stands for; none: there is no such file.
 std::optional<std::string> config_named(const std::string& name, const std::string& folder,
                                         const std::string& near = "");
-// Files in FOLDER, by the names under which they are found so.
+// The files in FOLDER, by the names under which find_config() finds them.
 std::map<std::string, std::string> list_configs(const std::string& folder,
                                                 const std::string& near = "");
 

@@ -11,14 +11,14 @@ namespace batchflow::input {
 
 struct Importance {
   // The model: scores of a lognormal distribution, e to the power of `spread` times a normal
-  // number. The number of a sample stays, but for a part that is drawn anew in each epoch: `drift`
-  // squared of its variance.
+  // number. A sample keeps its number, but for a part that each epoch draws anew: `drift` squared
+  // of its variance.
   double spread = 0;     // 0: nothing is reported, unless there is a recording
   double drift = 0;      // from 0 to 1
   std::string recorded;  // the file of a recording (recorded_scores.h); empty: none
 
   bool reports() const { return spread > 0 || !recorded.empty(); }
-  // What the model gives.
+  // The score by the model.
   float score(std::uint64_t seed, std::uint64_t sample, std::uint32_t epoch) const;
 };
 

@@ -1,9 +1,9 @@
-// The workload in a journal: what a service, or a simulated one, was asked to do and how long it
-// took, as a scenario can be made of it.
+// The workload in a journal: what a service, real or simulated, was asked to do, and how long that
+// took. A scenario can be made of it.
 //
-// A journal has the events; what a read or a preparation was for stands in the commands, so the
-// events are given to an engine once more (programs/config/replay_journal.h). Where this version
-// decides otherwise than the one that recorded, what came before the first difference is used.
+// A journal has the events alone. What a read or a preparation was for stands in the commands, so
+// an engine gets the events once more (programs/config/replay_journal.h). Where this version
+// decides otherwise than the recording one, the part before the first difference is used.
 #pragma once
 
 #include <cstdint>

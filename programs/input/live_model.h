@@ -13,8 +13,8 @@ namespace batchflow::input {
 
 // When records are made.
 struct ArrivalModel {
-  // even: equally far apart. poisson: one does not depend on another. bursts: poisson, for some
-  // time, and then none for some time. recorded: poisson, at rates that a file has.
+  // even: at equal distances. poisson: each independent of the others. bursts: poisson for some
+  // time, and then none for some time. recorded: poisson, at the rates in a file.
   enum class Process : std::uint8_t { poisson, even, bursts, recorded };
   Process process = Process::poisson;
   double per_s = 0;  // of bursts: while they last
@@ -30,13 +30,13 @@ struct ArrivalModel {
 
 struct LiveModel {
   ArrivalModel arrivals;
-  Duration ends_after{0};  // no record is made after that; 0: when the dataset's samples are
+  Duration ends_after{0};  // no record is made after that; 0: until all samples are made
   Duration lag{0};         // from where a record is made to the log
   Spread lag_spread;
-  double lost = 0;         // the part of records that never come to the log
-  Duration late_after{0};  // what is so much older than the newest record is left out; 0: nothing
-  Bytes keep = Bytes{1} << 30;                   // by the log
-  bool can_wait = true;                          // producers do where the log is nearly full
+  double lost = 0;              // the part of records that never come to the log
+  Duration late_after{0};       // a record older than the newest by more is left out; 0: none
+  Bytes keep = Bytes{1} << 30;  // by the log
+  bool can_wait = true;         // producers wait where the log is nearly full
   Duration sync = std::chrono::milliseconds(1);  // until what was written is durable
   std::uint32_t classes = 0;
   // After so many records the next class comes. 0: each record has a class at random.
@@ -46,7 +46,7 @@ struct LiveModel {
 // How a job reads a source, as batchflow.Live has it.
 struct LiveReading {
   Duration fills_after = std::chrono::milliseconds(200);
-  std::uint64_t fills_from = 4096;  // the last so many records; 0: it waits for as long as it takes
+  std::uint64_t fills_from = 4096;  // from this many of the last records; 0: the job waits instead
   bool fills_cut = false;           // batches are short where records are missing
   bool from_newest = false;         // it begins with the next record that comes
 };

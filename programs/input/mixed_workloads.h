@@ -1,4 +1,5 @@
-// Several workloads on one cluster: what other workloads and scenarios train on joins a scenario.
+// Several workloads on one cluster: the jobs of other workloads and scenarios join a scenario, with
+// all that they train on.
 #pragma once
 
 #include <string>
@@ -18,12 +19,12 @@ struct AddedWorkload {
 AddedWorkload parse_added_workload(const std::string& text);
 
 // Adds the datasets, pipelines, jobs and faults of a workload or scenario (the name or path of a
-// file) to the scenario in `tree`. A dataset or a pipeline that both have, key by key, is one. What
-// has a name that another has already is renamed, and the answer says so, a sentence each.
+// file) to the scenario in `tree`. A dataset or a pipeline that both have, the same in each key, is
+// added once. Any other entry with a name that is taken is renamed, and the answer has a sentence
+// about it.
 //
-// `settled` has the keys that hold for all, whatever files say: `cluster`, `engine`, `grain`,
-// `scheduler`. Any other key of these in which the two differ is a ConfigError that says what to
-// write.
+// Both may have the keys `cluster`, `engine`, `grain` and `scheduler`. Those in `settled` hold for
+// all, whatever the files say. Where the two differ in another, a ConfigError says what to write.
 std::vector<std::string> add_workload(config::ConfigNode& tree, const AddedWorkload& added,
                                       const std::vector<std::string>& settled,
                                       const std::string& near = "");

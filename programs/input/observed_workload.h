@@ -36,7 +36,7 @@ struct ObservedPipeline {
   double decode_s = 0;
   double augment_s = 0;
   double jitter = 0;
-  bool was_measured = false;  // costs; else they are what the service expected
+  bool was_measured = false;  // costs were; else the service expected them
 };
 
 struct ObservedJob {
@@ -98,10 +98,10 @@ struct DerivedScenario {
   std::vector<std::string> assumed;
 };
 
-// `cluster` is the tree of a cluster file (`batchflowctl calibrate --cluster`) that was measured on
-// the machine that `observed` is of, or null: then the hardware is estimated from `observed`.
-// Memory and workers are those of `observed` in both cases. Throws ConfigError for a cluster that
-// cannot be that machine, and for a workload without jobs.
+// `cluster` is the tree of a cluster file that was measured on the machine of `observed`
+// (`batchflowctl calibrate --cluster`). Null: the hardware is estimated from `observed`. Memory and
+// workers are those of `observed` in both cases. Throws ConfigError for a cluster that cannot be
+// that machine, and for a workload without jobs.
 DerivedScenario derive_scenario(const ObservedWorkload& observed,
                                 const config::ConfigNode* cluster);
 

@@ -39,8 +39,8 @@ struct Spread {
   double draw(Random& random, double count = 1) const;
 };
 
-// Operations that take much longer now and then: such a share of them is held up, for so long on
-// top of their usual time.
+// Now and then an operation takes much longer: `share` of them are held up, for `length_s` beyond
+// their usual time.
 struct Pauses {
   double share = 0;
   double length_s = 0;

@@ -1,4 +1,4 @@
-// The configuration of the engine that recorded a journal, as it changed while that ran.
+// The configuration of the engine that recorded a journal, with its changes during that run.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@ namespace batchflow::input {
 
 class RecordedConfiguration {
  public:
-  // `recorded` is what the journal's header has. What is said of it goes to `notes`.
+  // `recorded` is the configuration in the journal's header. Sentences about it go to `notes`.
   RecordedConfiguration(const std::string& recorded, std::vector<std::string>& notes);
 
   void policy(std::string_view change);
   void setting(std::string_view change);
-  // So many samples were trained on with what it is now.
+  // Counts samples that were trained on with the configuration of now.
   void trained(std::uint64_t samples) { used_[text_] += samples; }
-  // The one that most samples were trained on with, as a scenario has it.
+  // The configuration that most samples were trained on with, as a scenario has it.
   std::string most_used();
 
  private:

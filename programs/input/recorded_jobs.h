@@ -19,8 +19,8 @@ namespace batchflow::input {
 
 class RecordedJobs {
  public:
-  // What is trained on counts for the configuration of that time. What is not as it was goes to
-  // `notes`.
+  // Samples count for the configuration of the time when they are trained on. A sentence goes to
+  // `notes` about all that the scenario has otherwise than the run had.
   RecordedJobs(RecordedConfiguration& configuration, std::set<std::string>& notes)
       : configuration_(configuration), notes_(notes) {}
 

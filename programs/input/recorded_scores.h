@@ -6,8 +6,8 @@
 //   epoch,key,score
 //   0,17,2.30258512
 //
-// 1 is the version of the format. The number behind it is that of the dataset's samples. Of several
-// scores of a sample in an epoch the last line counts.
+// 1 is the version of the format. The number at the end is that of the dataset's samples. Of
+// several scores of a sample in an epoch the last line counts.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace batchflow::input {
 
 class RecordedScores {
  public:
-  // A file has no more lines of scores: 12 bytes of memory each.
+  // A file may have this many scores: each takes 12 bytes of memory.
   static constexpr std::size_t kScoresMost = std::size_t{1} << 26;
 
   // Throws ConfigError with file and line.
@@ -27,7 +27,7 @@ class RecordedScores {
   // How many samples the dataset of the record has. Checks the whole file and keeps nothing of it.
   static std::uint64_t check(const std::string& path);
 
-  // The score that the sample had last by the end of the epoch; none: it had none yet.
+  // The sample's last score by the end of the epoch; none: it had no score yet.
   std::optional<float> last(std::uint64_t sample, std::uint32_t epoch) const;
 
  private:

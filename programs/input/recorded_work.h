@@ -19,7 +19,7 @@ class RecordedWork {
   // What was read and prepared is counted in `figures`.
   explicit RecordedWork(RecordedFigures& figures) : figures_(figures) {}
 
-  // `catalogue` is that of what is read; null: none is known.
+  // `catalogue` is that of the dataset that is read; null: it is not known.
   void began(const engine::Read& read, const engine::Catalogue* catalogue, Instant now);
   void began(const engine::Prepare& prepare, Instant now);
   void ended(const engine::ReadDone& done, Instant now);
@@ -28,8 +28,8 @@ class RecordedWork {
 
   // How the store answered.
   std::optional<ObservedStore> store() const { return estimate_store(reads_); }
-  // Finds the core time of samples, for nodes with these workers, by their ids. `has_help` is that
-  // of core_seconds().
+  // Finds the core time of samples. `nodes` has the workers of each node, by its id. `has_help` is
+  // that of core_seconds().
   void find_core_times(const std::map<std::uint32_t, ObservedNode>& nodes, bool has_help);
   // Scales the costs that were expected of the pipeline to what was measured, if anything was.
   // REQUIRES: find_core_times()

@@ -45,13 +45,13 @@ inline constexpr JitterModel kUsualJitter{std::chrono::milliseconds(5), 0.01};
 enum class Scheduler : std::uint8_t { fifo, recorded, sjf, las };
 inline constexpr std::string_view kSchedulers[] = {"fifo", "recorded", "sjf", "las"};
 
-// What a job does that loses a node. waits: it keeps its GPUs elsewhere, and goes on when all its
-// nodes are there again. moves: it leaves its GPUs, and gets others before all jobs that wait.
+// What a job does when it loses a node. waits: it keeps its GPUs elsewhere, and goes on when all
+// its nodes are there again. moves: it leaves its GPUs, and gets others before all jobs that wait.
 enum class AfterLoss : std::uint8_t { waits, moves };
 inline constexpr std::string_view kAfterLoss[] = {"waits", "moves"};
 
-// A node's `cache` is what it keeps: what is read lands beside it, unless a scenario says
-// otherwise.
+// A node's `cache` holds what the node keeps. Reads land in memory beside it, unless a scenario
+// says otherwise.
 inline engine::EngineConfig engine_of_scenarios() {
   engine::EngineConfig engine;
   engine.count_staging = false;

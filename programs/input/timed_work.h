@@ -1,4 +1,4 @@
-// What reads and preparations cost, from the times in which they went on side by side.
+// Works out what reads and preparations cost, from the times at which they went on side by side.
 #pragma once
 
 #include <algorithm>

@@ -52,7 +52,7 @@ struct AppliedStep {
   bool before_random;  // its output, or a form made from it, is the decoded form
 };
 
-// Samples that take many times as long as others, the same ones each time.
+// Samples that take many times as long as others, the same samples each time.
 struct SlowSamples {
   double fraction = 0;
   double times = 1;
@@ -82,8 +82,8 @@ struct ExchangeModel {
   double after = 0.5;  // the part of the step that is computed before the first are there
 };
 
-// A job writes what it has learnt, each node its part, to the store. A job that loses a node goes
-// back to the last one that was written as a whole.
+// A job writes what it has learnt to the store, each node its part. A job that loses a node goes
+// back to the last checkpoint that was written as a whole.
 struct CheckpointModel {
   std::uint64_t every = 0;  // steps; 0: none, and the job goes on from its last step
   Bytes bytes = 0;          // of all nodes together
@@ -102,11 +102,10 @@ struct MixtureModel {
     double skew = 0;
   };
   std::vector<Scheduled> schedule = {};
-  // Not empty: weights go by what is lost on each source, and this policy says how.
+  // Not empty: this policy sets the weights by the loss of each source.
   std::string policy = {};
-  // What is lost on a source is `from` at first and comes near `to`: half of what is between them
-  // is gone after so many samples of the first source. A source i times as slow needs i^spread
-  // times as many.
+  // The loss of a source is `from` at first and comes near `to`. Half of the way is done after
+  // `half_after` samples of the first source; the i-th source needs i^spread times as many.
   struct Losses {
     double from = 3;
     double to = 1;
@@ -115,7 +114,7 @@ struct MixtureModel {
   };
   Losses losses = {};
 
-  // What is lost on a source after so many samples of it.
+  // The loss of a source after so many samples of it.
   double loss(std::uint32_t source, double samples) const;
   // With the weights that they have after so many changes.
   std::vector<double> weights(std::uint64_t changes) const { return weights(changes, skew); }

@@ -1,4 +1,4 @@
-// Reads YAML into core's configuration tree.
+// Reads YAML into the configuration tree of programs/config/config.h.
 //
 // It reads the part of YAML that a configuration needs: maps, lists, single values, anchors with
 // their aliases, and merge keys (`<<: *name`; keys of the map itself win). A key that is twice in a
@@ -31,7 +31,7 @@ config::ConfigNode read_yaml_file(const std::string& path, const YamlLimits& lim
 // The same for a program that must not wait: refuses standard input, a pipe, and whatever else is
 // no regular file.
 config::ConfigNode read_regular_yaml_file(const std::string& path);
-// Its text, unread.
+// The text of such a file, not parsed.
 std::string read_regular_file(const std::string& path);
 
 // Applies one `path.to.key=value` of the command line (`--set`); the value is YAML, so that a list

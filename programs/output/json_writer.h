@@ -1,8 +1,8 @@
 // Writes JSON piece by piece: the results of a million jobs are never in memory as a tree or as a
 // text.
 //
-// The layout has lines indented by two, or a single line. Bytes of a text that are not UTF-8 are
-// replaced; a value that is not a number (infinity) is null.
+// The layout has lines indented by two spaces, or a single line. Bytes of a text that are not UTF-8
+// are replaced; a value that is not a number (infinity) is null.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,8 @@ class OutputFlags {
   // Throws ConfigError, OutputError or Interrupted. REQUIRES: wanted(name)
   void write(std::string_view name, std::string_view text) const;
   void write(std::string_view name, const Content& content) const;
-  // For people: to standard error when standard output is taken, where it may be lost.
+  // Writes text for people: to standard error when a result has standard output. There it may be
+  // lost.
   void write_text(std::string_view text) const;
   // The destination; empty: the flag was not given.
   std::string path(std::string_view name) const;

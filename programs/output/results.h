@@ -49,8 +49,8 @@ struct ClusterSizes {
   double pcie_bytes_per_s = 0;     // of all nodes
 };
 
-// What a buffer has that the engine fills, when its job ends. Classes are the sources of the job's
-// mixture.
+// What is in a buffer that the engine fills, at the end of its job. Classes are the sources of the
+// job's mixture.
 struct BufferResult {
   std::uint64_t exemplars = 0;
   std::uint64_t classes = 0;  // that have any
@@ -61,8 +61,8 @@ struct BufferResult {
   double age = 0;
 };
 
-// Of a job that reads a source while it grows. What fills its steps counts as rehearsed, and its
-// buffer is what it may fill them from.
+// Figures of a job that reads a source while the source grows. Records that fill its steps count as
+// rehearsed; its buffer has the records that may fill them.
 struct LiveResult {
   // From where a record is made until a rank trains on it.
   double lag_mean_s = 0;
@@ -71,7 +71,7 @@ struct LiveResult {
   double fill_age_s = 0;  // of records that fill steps: how long ago they were made, mean
 };
 
-// Of a mixture with weights that go by losses, when its job ends.
+// A mixture with weights that go by losses, at the end of its job.
 struct MixtureResult {
   std::uint64_t changes = 0;  // of the weights
   double weight_least = 0;    // of a source, as a part of the mixture
@@ -151,9 +151,9 @@ struct Aggregate {
   std::uint64_t replaced_samples = 0;      // found to be corrupt, by dataset and id
   std::uint64_t lost_samples = 0;
   std::uint64_t repeated_samples = 0;
-  // Of the jobs that were done: the time from arrival to end, its mean and the least that 95 in 100
-  // did not pass; its ratio to the time their GPUs computed; and Jain's index of their speeds, each
-  // over what it would be without waiting.
+  // Of the jobs that were done: the time from arrival to end, its mean and its 95th percentile; its
+  // ratio to the time that their GPUs computed; and Jain's index of their speeds, each over its
+  // speed without waiting.
   double jct_s = 0;
   double jct_p95_s = 0;
   double slowdown = 0;
@@ -278,7 +278,7 @@ struct RunResult {
   std::uint64_t stale_completions = 0;
   std::uint64_t protocol_errors = 0;
   std::uint64_t refused_proposals = 0;
-  // Of samples that are followed: requests, hits, and those of caches that knew all next uses.
+  // Of samples that are followed: requests, hits, and the hits of caches that knew all next uses.
   std::uint64_t followed_requests = 0;
   std::uint64_t followed_hits = 0;
   std::uint64_t followed_bound_hits = 0;
@@ -323,7 +323,8 @@ RunResult decode_run(const std::string& text);
 
 // The AU over the time after each job's first step, or of its only step, weighted by ranks.
 double mean_au(std::span<const JobResult> jobs);
-// Sets the times to completion, slowdown and fairness, over the jobs that ended after that time.
+// Sets the times to completion, slowdown and fairness, over the jobs that ended after
+// `ended_after_s`.
 void count_completions(std::span<const JobResult> jobs, Aggregate& sum, double ended_after_s = 0);
 // Sets the figures of sources that grow, and of the jobs that read them; and those of buffers.
 void count_records(const RunResult& run, Aggregate& sum);
@@ -333,7 +334,7 @@ void count_buffers(std::span<const JobResult> jobs, Aggregate& sum);
 std::vector<double> user_slowdowns(std::span<const JobResult> jobs);
 // Jain's index: 1 if all are equal, 1/n if one of n has everything. Values of 0 and none are 1.
 double jain_index(std::span<const double> values);
-// The least value that so large a share of the sorted values does not exceed. REQUIRES: !empty()
+// The least value that `share` of the sorted values do not exceed. REQUIRES: !empty()
 double quantile(std::span<const double> sorted, double share);
 
 // The share of the requested samples that were not read. Failed reads are read again, so `read` may

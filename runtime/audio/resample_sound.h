@@ -1,6 +1,6 @@
-// Another number of frames a second, as torchaudio.functional.resample makes it with its defaults:
-// a sinc of six zero crossings on each side below a squared cosine, cut off at 0.99 of the lower
-// half rate.
+// Gives a sound another number of frames a second, as torchaudio.functional.resample does with its
+// defaults: a sinc of six zero crossings on each side below a squared cosine, cut off at 0.99 of
+// the lower half rate.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,8 @@ class Absence {
 
   // The loader gives up when it has lasted so long.
   void set_longest(Clock::duration longest) { longest_ = longest; }
-  // The service is lost. If it was lost before, and no batch has come since, it began then.
+  // The service is lost. If it was lost before, and no batch has come since, the absence began
+  // then.
   void begin(std::string_view because, Clock::time_point now) {
     because_ = because;
     if (since_ != Clock::time_point{}) return;

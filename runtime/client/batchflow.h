@@ -172,7 +172,7 @@ typedef struct bf_loader_options {
    * memory together. For small samples of which memory holds only a part. */
   int runs;
   double latency_target_s; /* how long the job may wait for a batch without harm, at most 3600; jobs
-                              that may not are served before it (0, the default) */
+                              that may not wait (0, the default) are served before it */
   /* BF_MIXED: the sources, each a folder or a file at the dataset's root, and as many weights.
    * After any number of samples each source has had its share of them, rounded up or down. */
   const char* const* sources;
@@ -201,8 +201,9 @@ typedef struct bf_loader_options {
                       the feed still has */
   int has_begin_at; /* 1: with the record `begin_at`, which the feed still has, or gets next */
   uint64_t begin_at;
-  /* BF_MIXED: other weights that are known before: those at [i * sources_count] count from sample
-   * `schedule_at[i]` of the job on. A job that goes on from a state has those of the state. */
+  /* BF_MIXED: other weights, known beforehand: those at [i * sources_count] and after count from
+   * sample `schedule_at[i]` of the job on. A job that goes on from a state has those of the state.
+   */
   const uint64_t* schedule_at;
   const double* schedule_weights;
   size_t schedule_count; /* at most BF_CHANGES_MOST */
@@ -339,10 +340,10 @@ BF_API bf_status bf_loader_scores(bf_loader* loader, const uint64_t** keys, cons
  * from the next epoch of which the service has prepared nothing yet. All ranks give the same one;
  * that of rank 0 is used. A loader that joins another service gives it the buffer again. */
 BF_API bf_status bf_loader_report_exemplars(bf_loader* loader, const uint64_t* keys, size_t count);
-/* With `buffer_exemplars`: what a network makes of samples, for policies that go by that. `values`
- * has `features` numbers for each sample, at most BF_FEATURES_MOST; `classes` may be NULL where the
- * dataset has classes, and UINT32_MAX stands for none. What is reported before a sample's step is
- * acknowledged (with the next batch) decides about it. */
+/* With `buffer_exemplars`: reports the features that a network makes of samples, for policies that
+ * go by them. `values` has `features` numbers for each sample, at most BF_FEATURES_MOST; `classes`
+ * may be NULL where the dataset has classes, and UINT32_MAX stands for none. What is reported
+ * before a sample's step is acknowledged (with the next batch) decides about it. */
 BF_API bf_status bf_loader_report_features(bf_loader* loader, const uint64_t* keys, size_t count,
                                            const float* values, size_t features,
                                            const uint32_t* classes);
@@ -365,9 +366,9 @@ BF_API bf_status bf_loader_report_losses(bf_loader* loader, const double* losses
 BF_API bf_status bf_loader_mixture(bf_loader* loader, bf_mixture* mixture);
 /* Gives the next change of the weights that this loader has heard of since it was opened, in the
  * order in which it heard: from sample `at` of the job on the sources have these weights, one for
- * each, which stay until the next call. BF_END: there is none that was not given. With the state at
- * which the loader began, they say from which source each sample comes. Of many that nothing asked
- * for, the oldest are forgotten. */
+ * each. The weights stay until the next call. BF_END: all changes so far were given. With the state
+ * at which the loader began, the changes say from which source each sample comes. Where many were
+ * not asked for, the oldest are forgotten. */
 BF_API bf_status bf_loader_next_change(bf_loader* loader, uint64_t* at, const double** weights);
 BF_API bf_status bf_loader_sample_name(bf_loader* loader, uint64_t key, const char** name);
 BF_API bf_status bf_loader_class_name(bf_loader* loader, uint32_t index, const char** name);
@@ -392,8 +393,8 @@ BF_API void bf_loader_close(bf_loader* loader);
  *   bf_feed_flush(feed, 0);
  *   bf_feed_close(feed);
  *
- * A record that is acknowledged is on the feed's drive. What is not is sent again where the service
- * went away, and taken once. Only one thread at a time may use a producer. */
+ * A record that is acknowledged is on the feed's drive. Any other record is sent again when the
+ * service went away, and is taken once. Only one thread at a time may use a producer. */
 typedef struct bf_feed bf_feed;
 
 typedef struct bf_feed_options {

@@ -39,7 +39,7 @@ BF_FIRST_SIZE_(bf_feed_info, waits);
 BF_FIRST_SIZE_(bf_store_options, copy);
 #undef BF_FIRST_SIZE_
 
-// What the caller says its struct's size is. `given` may be smaller than a Struct.
+// The size of the caller's struct, as the struct says. `given` may be smaller than a Struct.
 template <class Struct>
 std::size_t size_of_given(const Struct* given) {
   std::size_t size = 0;

@@ -26,8 +26,8 @@ class FeedConnection {
   // How many bytes were moved; 0: none can be now; -1: the connection is lost.
   virtual std::ptrdiff_t send(std::span<const iovec> parts) = 0;
   virtual std::ptrdiff_t receive(std::span<std::byte> bytes) = 0;
-  // The other machine has been sent something, and nothing at all has come of it for so long that
-  // it must be gone.
+  // Whether the other machine must be gone: something was sent to it, and nothing at all has come
+  // from it for long.
   virtual bool is_silent() = 0;
 };
 

@@ -41,8 +41,8 @@ class KeptScores {
   std::uint64_t samples_ = 0;
 };
 
-// Has the link report something, as soon as there is room for it in its ring. `problem`: what to
-// say if there is none in time. Answers as the functions of the library do.
+// Calls `report` with the link, again until there is room in its ring. `problem`: the message if
+// there is no room in time. It answers as the functions of the library do.
 using Send =
     std::function<bf_status(const char* problem, const std::function<bool(Link&)>& report)>;
 

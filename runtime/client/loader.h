@@ -3,9 +3,9 @@
 // A loader lives through any number of sessions. When a service dies, the loader still gives the
 // batches that the service had delivered to all ranks of the job, since their memory stays as it
 // is. Then it joins again, with the job's position after them, which is the same at all ranks.
-// Batches that only some ranks were sent are dropped, and come again. So each batch is given
+// Batches that reached only some ranks are dropped, and come again. So each batch is given
 // exactly once, whenever the service dies. Ranks of several nodes may have heard of different
-// steps; those that are behind are told, and first give what they have up to there.
+// steps; a rank that is behind is told so, and first gives the batches that it has up to there.
 #pragma once
 
 #include <atomic>
@@ -35,8 +35,9 @@ class Loader {
   // Leaves the service. Held batches stay.
   ~Loader();
 
-  // Of a keyed job (Store), instead of the above: what it has asked for comes in that order, one
-  // sample a batch. A batch of no samples says that there is none, and `step` says of which key.
+  // Opens the loader of a keyed job (Store). The samples that it asks for come in that order, one a
+  // batch. A batch without samples says that there is no such sample, and its `step` says which was
+  // asked for.
   static bf_status open_keyed(const bf_loader_options& options, std::string_view form,
                               std::unique_ptr<Loader>& out);
   // `keys`: as many as a record has room for, and credits allow.

@@ -1,5 +1,5 @@
 // Memory that a GPU of this process reads directly: pinned by CUDA's driver, if the program uses
-// one. The library itself neither links nor loads it.
+// that. The library itself neither links nor loads the driver.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class Pinning {
   ~Pinning();
 
   // Any thread may call it. Pins memory that is only read, for all devices. `device` is one that
-  // the program uses. Again: does nothing. Answers why it cannot be done, or nothing.
+  // the program uses. A second call does nothing. Answers why it cannot be done, or nothing.
   std::string pin(std::span<const std::byte> memory, int device);
 
  private:

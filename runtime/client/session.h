@@ -49,8 +49,8 @@ class Session {
                                        Problem& problem);
 
   // The same for a loader that has had no session yet: it asks again for as long as `most_away`
-  // where a service wants that. A service that is ending does, and then is away until the next one
-  // has started.
+  // where a service wants that. A service that is ending wants it, and then is away until the next
+  // one has started.
   static std::unique_ptr<Session> open_first(
       const std::vector<std::string>& addresses, const protocol::JoinRequest& request,
       protocol::Descriptor& shown, Clock::duration most, Clock::duration most_away,

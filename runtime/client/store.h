@@ -1,7 +1,7 @@
 // Samples by their keys: the class behind bf_store (docs/store.md).
 //
-// It is a loader of a keyed job. What it has asked for and not been given is remembered: a service
-// that comes back is asked again, so each key is answered once.
+// It is a loader of a keyed job. It remembers the keys that it has asked for and not been given: it
+// asks a service that comes back for them again, so each key is answered once.
 #pragma once
 
 #include <cstdint>

@@ -35,7 +35,7 @@ class Track {
   // Whether the position is known.
   bool is_known() const { return known_; }
   const order::Position& position() const { return position_; }
-  // Those given in this epoch to all ranks, without fillers.
+  // The samples given in this epoch to all ranks, without fillers.
   std::uint64_t samples_in_epoch() const { return known_ ? position_.consumed() : counted_; }
   std::uint32_t epoch() const { return known_ ? position_.epoch() : epoch_; }
 

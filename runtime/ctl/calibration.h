@@ -19,7 +19,7 @@
 
 namespace batchflow::ctl {
 
-// So many reads at once, of whole samples or of so many bytes from where samples begin.
+// The rate of `depth` reads at once, of whole samples or of `bytes` from where samples begin.
 struct ReadRate {
   unsigned depth = 0;
   Bytes bytes = 0;        // of a read, mean
@@ -29,7 +29,7 @@ struct ReadRate {
   double cpu_s = 0;             // that one read takes of processors
 };
 
-// Of one sample, by processor time of a core, while all cores do the same.
+// What one sample costs, in processor time of a core, while all cores do the same.
 struct PreparationCost {
   double alone_s = 0;    // as cold_s, while the other cores do nothing
   double cold_s = 0;     // from stored bytes that no cache of the processor has

@@ -19,7 +19,7 @@ struct DatasetPath {
   std::string column, label;  // of tables; empty: the obvious ones
   std::string version;        // that the service serves; empty: the service was not asked
 
-  // Adds --format and --tokens to a command that takes a dataset.
+  // Adds --format, --tokens, --column and --label to a command that takes a dataset.
   void add_options(CLI::App& command);
 };
 
@@ -38,8 +38,8 @@ struct OpenedDataset {
 enum class Opens : std::uint8_t { files, everything };
 // Shows a bar of progress. Throws ConfigError where there is no dataset, Interrupted.
 OpenedDataset open_dataset(const DatasetPath& dataset, Opens opens = Opens::files);
-// How it is opened, without what shows progress. Throws ConfigError for a URL, unless it opens
-// everything.
+// The options to open it with, but for a bar of progress. Throws ConfigError for a URL, unless it
+// opens everything.
 sources::SourceOptions source_options(const DatasetPath& dataset, Opens opens = Opens::files);
 // Shows progress in the bar.
 sources::IndexProgress progress_in(output::ProgressBar& bar);

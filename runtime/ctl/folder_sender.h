@@ -17,8 +17,8 @@
 
 namespace batchflow::ctl {
 
-// Does it again while the service is away or its log is nearly full, as producers wait; says so
-// once on standard error. Throws std::runtime_error for anything else that is wrong.
+// Makes the call again while the service is away or its log is nearly full, as producers wait, and
+// says so once on standard error. Throws std::runtime_error for anything else that is wrong.
 void patiently(const std::function<bf_status()>& call);
 
 class FolderSender {

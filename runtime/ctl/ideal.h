@@ -1,6 +1,6 @@
-// What a job would gain from a perfect loader, which never has it wait.
+// What a job would gain from a perfect loader, which never lets it wait.
 //
-// A job's waits say it as long as its loop computes while it does not wait. A loop that runs ahead
+// A job's waits show it as long as its loop computes while it does not wait. A loop that runs ahead
 // of a GPU waits for batches while the GPU computes, so it would gain less. To measure it, the job
 // is given one batch again for some time, where its script allows that.
 #pragma once

@@ -1,6 +1,6 @@
-// What comes of a scenario that ran live, in the form in which `batchflow-sim run` writes it: the
-// figures of jobs and service, what was not measured, and a remark that names all that differs from
-// the scenario.
+// The results of a scenario that ran live, in the form in which `batchflow-sim run` writes them:
+// the figures of jobs and service, what was not measured, and a remark that names all that differs
+// from the scenario.
 #pragma once
 
 #include <span>

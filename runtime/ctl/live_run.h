@@ -1,5 +1,5 @@
 // Runs of a simulator's scenario on a live service: the scenario as toy jobs, and data for
-// scenarios that have none. live_results.h has what comes of a run.
+// scenarios that have none. live_results.h has the results of a run.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Times of what is measured.
+// Clocks and percentiles for measurements.
 #pragma once
 
 #include <time.h>

@@ -9,8 +9,8 @@
 
 namespace batchflow::ctl {
 
-// Of some streams together. The processor times are of the threads that send and receive; what
-// interrupts take is not in them.
+// The rate of some streams together. The processor times are of the threads that send and receive;
+// what interrupts take is not in them.
 struct NetworkRate {
   unsigned streams = 0;
   bool is_sent = false;  // by this node; else received
@@ -24,9 +24,9 @@ struct NetworkCosts {
   double p50_s = 0, p99_s = 0;  // of a small message there and back
   std::vector<NetworkRate> rates;
 
-  // Of as many streams as reach most.
+  // The greatest rate, with any number of streams.
   double most_bytes_per_s(bool is_sent) const;
-  // Of one stream, of this node.
+  // The processor time of this node, with one stream.
   double cpu_s_per_byte(bool is_sent) const;
 };
 

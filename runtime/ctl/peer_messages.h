@@ -37,7 +37,7 @@ inline std::string type_of(const nlohmann::json& message) {
 }
 
 bool write_message(remote::TcpChannel& channel, const nlohmann::json& message);
-// The message that follows; what is none closes the channel, and the answer is null.
+// Reads the next message; anything else closes the channel, and the answer is null.
 nlohmann::json read_message(remote::TcpChannel& channel);
 // The same where its head has been read.
 nlohmann::json read_message(remote::TcpChannel& channel, const remote::TcpChannel::Head& head);

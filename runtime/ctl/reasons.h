@@ -25,10 +25,10 @@ struct Diagnosis {
 std::vector<Diagnosis> diagnose(const nlohmann::json& before, const nlohmann::json& now,
                                 std::string_view job);
 
-// What is wrong with the node itself: limits, staging memory, damage.
 // What is wrong with nodes of a cluster, beside this one: which is slower than the others, and
 // where.
 std::vector<std::string> fleet_remarks(const nlohmann::json& before, const nlohmann::json& now);
+// What is wrong with the node itself: limits, staging memory, damage.
 std::vector<std::string> node_remarks(const nlohmann::json& before, const nlohmann::json& now);
 
 // `status` and `decisions` are the service's answers to `status` and `explain`. The text is about

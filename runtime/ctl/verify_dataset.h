@@ -1,6 +1,6 @@
 // Reads every sample of a dataset and finds corrupt ones: checksums that do not fit, records
 // without their parts, pictures and sounds that cannot be decoded; and what a pipeline cannot
-// prepare, as masks and boxes of its fields.
+// prepare, such as masks and boxes of its fields.
 //
 // A sample that cannot be read is not called corrupt, since it may be readable later. Memory is
 // bounded, whatever the dataset holds.
@@ -39,7 +39,7 @@ struct Finding {
 struct VerifyReport {
   std::uint64_t samples = 0;  // that were read
   Bytes bytes = 0;
-  std::uint64_t checksums = 0;  // samples with one that fits
+  std::uint64_t checksums = 0;  // samples with a checksum that fits
   std::uint64_t pictures = 0;   // decoded
   std::uint64_t sounds = 0;     // decoded
   std::uint64_t prepared = 0;

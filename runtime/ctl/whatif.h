@@ -1,5 +1,5 @@
 // The running state of a service as a scenario of the coming hours, the simulations of it, and the
-// memory of what was changed for them.
+// record of what was changed because of them.
 #pragma once
 
 #include <filesystem>

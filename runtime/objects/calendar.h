@@ -1,5 +1,5 @@
-// The time of day, which a signature holds, and at which lent keys end. Nothing else of the runtime
-// that decides anything asks for it.
+// The time of day: signatures hold it, and lent keys end by it. Nothing else that decides anything
+// in the runtime asks for it.
 #pragma once
 
 #include <chrono>

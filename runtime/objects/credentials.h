@@ -1,7 +1,7 @@
 // The keys that requests to S3 are signed with, and where they come from, in the order of AWS's own
 // tools: the environment, a token of a web identity, the files `credentials` and `config`, the
 // container's service, the machine's service. For Google: a token in the environment, keys of
-// interoperability from the environment or those files, the machine's service. Keys that end are
+// interoperability from the environment or those files, the machine's service. Keys that expire are
 // asked for again before they do.
 #pragma once
 
@@ -46,8 +46,8 @@ class Credentials {
   Credentials(Fetcher fetcher, std::string region, bool of_google)
       : fetcher_(std::move(fetcher)), region_(std::move(region)), of_google_(of_google) {}
 
-  // Keys that are good for a while. None: requests go without a signature. `refused`: the store has
-  // refused these keys, so others are asked for if they are still the ones that are held.
+  // Keys that are good for a while. None: requests go without a signature. `refused`: keys that the
+  // store has refused; if they are still held, others are asked for.
   Keys get(const Keys* refused = nullptr);
   // Why there are none, for people.
   std::string problem() const;

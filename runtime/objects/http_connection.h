@@ -53,7 +53,7 @@ struct HttpLimits {
   const std::atomic<bool>* stop = nullptr;
 };
 
-// Certificates that are believed: of the file, or of the system.
+// The certificates that are trusted: those in the file, or the system's.
 class TlsContext {
  public:
   explicit TlsContext(std::string authorities) : authorities_(std::move(authorities)) {}
@@ -83,7 +83,7 @@ class HttpConnection {
   bool was_used() const { return used_; }
 
   // Sends the request and takes the answer. The body of an answer with status 206, or 200, goes to
-  // `to` if it has exactly that size; another goes to HttpAnswer::body, up to body_most.
+  // `to` if it has exactly that size; any other body goes to HttpAnswer::body, up to body_most.
   HttpAnswer exchange(const HttpRequest& request, const Parts& to, const HttpLimits& limits);
   void close();
 

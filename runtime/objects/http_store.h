@@ -1,5 +1,5 @@
-// The store behind a URL, by HTTP: what is below the URL, by pages of a bucket or by an index of
-// shards, and ranges of its objects.
+// The store behind a URL, by HTTP: lists what is below the URL, by pages of a bucket or by an index
+// of shards, and reads ranges of its objects.
 #pragma once
 
 #include <mutex>

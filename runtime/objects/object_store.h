@@ -64,7 +64,7 @@ class ObjectStore {
  public:
   virtual ~ObjectStore() = default;
 
-  // As given, without what a password may be in.
+  // As given, without the part that may hold a password.
   virtual const std::string& url() const = 0;
   // Whether the URL is one object; its path below the URL is its name alone.
   virtual const std::string& only() const = 0;

@@ -1,8 +1,8 @@
 // Reads ranges of objects into memory, many at a time, on threads of its own. It is to a store what
 // storage::ReadEngine is to files.
 //
-// Ranges of one object that are submitted one after the other, and lie so, are one request. A
-// request costs tens of milliseconds, and some stores want money for each.
+// Ranges of one object are one request if they are submitted one after the other, and lie one
+// behind the other. A request costs tens of milliseconds, and some stores want money for each.
 #pragma once
 
 #include <atomic>

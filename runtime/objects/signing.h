@@ -1,4 +1,4 @@
-// Signatures of requests to S3 and to what speaks as it does: AWS Signature Version 4.
+// Signatures of requests to S3 and to stores with the same interface: AWS Signature Version 4.
 #pragma once
 
 #include <chrono>

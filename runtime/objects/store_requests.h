@@ -44,7 +44,8 @@ class StoreRequests {
 
   const Url& url() const { return url_; }
   bool is_bucket() const { return url_.scheme == "s3" || url_.scheme == "gs"; }
-  // Sends requests until one is answered well, or cannot be. `next` gives the memory for the rest.
+  // Sends requests until one is answered well, or none can be. `next` gives the memory for the rest
+  // of the bytes.
   RangeAnswer ask(Asked asked, const std::function<Parts(Asked&)>& next, const Judge& judge,
                   const std::atomic<bool>& stop);
 

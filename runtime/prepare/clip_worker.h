@@ -16,9 +16,9 @@
 
 namespace batchflow::prepare {
 
-// The frames of a group that a clip has: `every`th, so many; from one that is drawn, or so that as
-// many are left out before as behind. Of a shorter group the last frame stands for those that it
-// lacks.
+// Which frames of a group a clip has: as many as it asks for, each `every`th. They begin at a frame
+// that is drawn, or lie in the middle of the group. In a shorter group the last frame stands for
+// each that is missing.
 std::vector<std::uint32_t> clip_frames(const Clip& clip, std::uint32_t frames, std::uint64_t seed);
 
 // For one thread.
@@ -33,8 +33,8 @@ class ClipWorker {
     Bytes beside = 0;
     const std::atomic<bool>* is_given_up = nullptr;
   };
-  // Writes the frames to `out`, one behind the other, and all frames of the group to what `keep`,
-  // if given, has for them. False: as PictureWorker::run(). Throws std::bad_alloc.
+  // Writes the frames to `out`, one behind the other, and all frames of the group to the memory of
+  // `keep`, if given. False: as PictureWorker::run(). Throws std::bad_alloc.
   bool run(const CompiledPipeline& pipeline, const Input& input, PictureWorker& pictures,
            std::byte* out);
   const std::string& problem() const { return problem_; }

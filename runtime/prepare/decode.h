@@ -41,7 +41,7 @@ class Decoder {
   // Whether open() or decode() failed for want of memory: the picture may be intact.
   virtual bool ran_out_of_memory() const = 0;
 
-  // The picture is done with: gives up what was taken for it alone.
+  // Ends the work on this picture: gives up what was taken for it alone.
   virtual void end() = 0;
   // What stays for the next picture, until drop().
   virtual Bytes held() const = 0;

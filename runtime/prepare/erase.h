@@ -17,7 +17,7 @@ struct RandomErasing {
   enum class With : std::uint8_t {
     values,
     random,        // each number is drawn from the normal distribution
-    random_colour  // the three numbers of a colour are
+    random_colour  // one colour is drawn for the whole part
   };
   double probability = 0;
   Range area;

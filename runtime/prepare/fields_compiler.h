@@ -17,7 +17,8 @@ class FieldsCompiler {
 
   // Takes all fields; `steps` counts their steps too.
   void add(std::size_t& steps);
-  // Checks them once the steps of the pipeline are known, which make pictures of this size.
+  // Checks them once the pipeline's steps are known. `extent` is the size of the pictures that
+  // these make.
   void end(const std::optional<Extent2>& extent);
 
  private:
@@ -33,7 +34,7 @@ class FieldsCompiler {
   void find_rows_of(JointField& field);
 
   PipelineDraft& draft_;
-  bool draws_ = false;  // a step of a field does
+  bool draws_ = false;  // a step of a field draws
 };
 
 }  // namespace batchflow::prepare

@@ -38,7 +38,7 @@ class Finish {
   bool planes_;  // channels lie apart
   Table<std::uint16_t> halves_{};
   Table<std::uint32_t> words_{};
-  // By arithmetic, planes of f32 are made faster than by a table, if it gives the table's values.
+  // Arithmetic makes planes of f32 faster than a table. It is used if it gives the table's values.
   std::array<ChannelNorm, kChannels> channels_{};
   bool by_arithmetic_ = false;  // it gives the table's values
 

@@ -1,7 +1,7 @@
 // Which part of a picture a step takes, chosen as torchvision's transforms choose it.
 //
-// It is the same on every machine: square roots are exact everywhere, and other functions are
-// computed here, by additions and multiplications alone.
+// The choice is the same on every machine: square roots are exact everywhere, and other functions
+// are computed here, by additions and multiplications alone.
 #pragma once
 
 #include "core/base/random.h"

@@ -75,7 +75,7 @@ class HuffmanScan {
   HuffmanTable& ac(std::size_t number) { return ac_.at(number); }
 
   // `bytes` begin behind the head of the scan, and must stay. They have `mcus` MCUs, and a restart
-  // after every `restart_every`; 0: none. REQUIRES: what `codes` name are set
+  // after every `restart_every`; 0: none. REQUIRES: the tables that `codes` name are set
   void begin(std::span<const std::uint8_t> bytes, std::span<const BlockCodes> codes,
              std::size_t mcus, std::size_t restart_every);
 

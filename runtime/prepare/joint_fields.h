@@ -24,7 +24,7 @@ constexpr bool follows_picture(FieldKind kind) {
 
 enum class BoxFormat : std::uint8_t { corners, corner_and_size, centre_and_size };
 
-// What torchvision's SanitizeBoundingBoxes keeps, in a picture that boxes were clipped to.
+// Which boxes torchvision's SanitizeBoundingBoxes keeps, once they are clipped to the picture.
 struct LeastBox {
   double side = 1;
   double area = 1;
@@ -53,13 +53,13 @@ struct FieldEntry {
   std::string text;  // all of it
 };
 
-// An entry of `views`: a field that is so many views of the picture.
+// An entry of `views`: a field of `count` views of the picture.
 struct ViewEntry {
   std::string name;
   std::uint32_t count = 1;
 };
 
-// Each throws ConfigError, and leaves `steps`, which are the caller's.
+// Each throws ConfigError. It leaves the key `steps` to the caller.
 FieldEntry read_field(config::ConfigSection& section);
 ViewEntry read_view(config::ConfigSection& section);
 

@@ -1,6 +1,6 @@
 // Prepares the fields of a sample that stand beside its picture, or beside each other.
 //
-// Masks are the picture worker's, since they need its decoders and loops. What else there is needs
+// The picture worker prepares masks, since they need its decoders and loops. All other fields need
 // only what was done to the picture.
 #pragma once
 

@@ -2,7 +2,7 @@
 // namespace with a type `Sums`, kBytes sums of bytes times weights: add(bytes, weight), and
 // store(bytes), which rounds. across() and split() stand in kernels.cpp.
 
-// Pixels of each of so many rows.
+// Makes `taps.size()` pixels of each of `count` rows.
 void across_by_taps(int count, const std::uint8_t* const* rows, std::span<const Taps> taps,
                     const std::int32_t* weights, std::uint8_t* const* out) {
   for (int i = 0; i < count; ++i) {
@@ -23,7 +23,7 @@ void across_by_taps(int count, const std::uint8_t* const* rows, std::span<const 
   }
 }
 
-// `count`: of the rows, 0 where only the processor knows it.
+// `count`: how many rows, if that is known when this is compiled; else 0.
 template <int count>
 void down_by(const std::uint8_t* first, std::size_t stride, int rows, const std::int32_t* weights,
              std::size_t bytes, std::uint8_t* out) {

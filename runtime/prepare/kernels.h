@@ -28,9 +28,9 @@ struct Window {
   static constexpr int kBytes = 16, kGroup = 4;
 
   std::uint32_t at = 0;  // where it begins in the row of the source
-  // Where in it the first tap of each byte of the group is, and behind that three bytes that stand
-  // for 0: so bytes become numbers of 32 bits. The next tap is a pixel further. What lies beyond
-  // the window has no weight.
+  // For each byte of the group: where in the window its first tap is, and then three bytes that
+  // stand for 0, so that bytes become numbers of 32 bits. The next tap is a pixel further. Taps
+  // beyond the window have no weight.
   std::uint8_t first[kBytes] = {0, 128, 128, 128, 0, 128, 128, 128,
                                 0, 128, 128, 128, 0, 128, 128, 128};
 };
@@ -59,8 +59,8 @@ struct Windows {
   std::span<const Window> windows;
   // For each window, for each of its taps, that of each byte of the group.
   const std::int32_t* weights = nullptr;
-  // In place of them: for each window the high digits of its taps, where they stand in `first`,
-  // then the middle and the low ones.
+  // In place of `weights`: for each window the high digits of its taps, where they stand in
+  // `first`, then the middle and the low ones.
   const std::int8_t* digits = nullptr;
 };
 

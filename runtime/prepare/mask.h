@@ -1,7 +1,7 @@
-// Masks: pictures that have a number for each pixel, such as a class. They go where a picture of
-// colours goes: through the same operations, by the nearest pixel, and no colour is changed.
+// Masks: pictures that have a number for each pixel, such as a class. A mask goes through the same
+// operations as its picture, by the nearest pixel, but for changes of colour.
 //
-// On its way a mask is a picture, and the three bytes of its pixels are one number of 24 bits, the
+// On its way a mask is a picture, and the three bytes of a pixel are one number of 24 bits, the
 // lowest byte first. So what moves pixels moves masks, too.
 #pragma once
 
@@ -36,8 +36,8 @@ class MaskDecoders {
 Colour mask_pixel(std::uint32_t number);
 inline constexpr std::uint32_t kMaskNumberMost = (1u << 24) - 1;
 
-// What becomes of a mask where `operations` are done to its picture. Where there is no mask it is
-// `fill`.
+// What is done to a mask where `operations` are done to its picture. Pixels from outside the mask
+// are `fill`.
 void follow_with_mask(std::span<const Operation> operations, std::uint32_t fill,
                       std::vector<Operation>& out);
 

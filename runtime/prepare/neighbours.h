@@ -1,4 +1,4 @@
-// Changes that make each pixel of it and of those around it.
+// Changes that make each pixel from the pixel itself and from those around it.
 #pragma once
 
 #include "runtime/memory/scratch.h"
@@ -12,8 +12,8 @@ struct Sharpening {
 };
 void sharpen(const Sharpening& sharpening, const PictureView& picture, PictureBuffer& out);
 
-// As torchvision's gaussian_blur, but that it is done first across, then down. So sums round
-// otherwise: now and then a value differs by 1.
+// As torchvision's gaussian_blur, but first across, then down. So sums are rounded otherwise, and
+// now and then a value differs by 1.
 struct Blur {
   Extent2 reach;  // pixels on each side
   double sigma = 1;

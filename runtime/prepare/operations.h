@@ -26,7 +26,7 @@ class Operations {
  public:
   // Begins anew, with a picture of this size.
   void begin(Extent2 extent);
-  // What is chosen from here on stands alone: the picture before it is kept.
+  // Operations chosen from here on are a part of their own: the picture before them is kept.
   void begin_part() { part_ = all_.size(); }
   // Adds what steps [from, to) do. False: see problem().
   bool choose(const PicturePlan& plan, std::size_t from, std::size_t to, std::uint64_t draw_key);
@@ -35,7 +35,7 @@ class Operations {
   const std::vector<Operation>& all() const { return all_; }
   std::size_t part() const { return part_; }
   Extent2 extent() const { return extent_; }  // of the picture that they make
-  // If a scaling comes last, and stands in this part.
+  // The last operation, if it is a scaling and in this part; else null.
   const Scaling* last_scaling() const;
 
  private:
@@ -60,7 +60,7 @@ class Operations {
   bool choose(const RandomChoice& step, std::uint64_t seed);
   bool choose(const PictureByPlugin& step, std::uint64_t seed);
 
-  // If an operation of this kind comes last, and stands in this part.
+  // The last operation, if it is of this kind and in this part; else null.
   template <class Kind>
   Kind* last();
   void scale(const Box& from, Extent2 to, Filter filter);

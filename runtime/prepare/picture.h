@@ -77,7 +77,7 @@ class PictureBuffer {
 // The decoded form: `BFPX`, width, height, channels, each of 32 bits, then rows without gaps. `out`
 // has PictureBuffer::bytes(extent).
 void write_decoded(const PictureView& picture, std::byte* out);
-// The same for a picture with its pixels there already.
+// Writes the header alone, for a picture with its pixels there already.
 void write_decoded_header(Extent2 extent, std::byte* out);
 // False when the bytes are not a decoded form.
 bool read_decoded(std::span<const std::byte> bytes, PictureView& picture);

@@ -14,11 +14,11 @@ class PictureCompiler {
  public:
   explicit PictureCompiler(PipelineDraft& draft) : draft_(draft) {}
 
-  // Of pictures so far, where all have one size.
+  // The size of the pictures so far, if all have the same.
   const std::optional<Extent2>& extent() const { return extent_; }
   // Of the decoded form.
   const std::optional<Extent2>& kept_extent() const { return kept_extent_; }
-  // The decoded form has all steps so far behind it.
+  // The decoded form is what all steps so far have made.
   void keep();
   // Each takes a step.
   void take(config::ConfigSection& section, const PipelineStep&, std::uint32_t, const Decode& step);
@@ -41,7 +41,8 @@ class PictureCompiler {
   // Makes the field, unless that is done.
   void end();
 
-  // The steps of a view begin, which stands at `field` of the batch. Pictures have this size there.
+  // Begins the steps of a view, which is field `field` of the batch. `extent` is that of the
+  // pictures that it is made from.
   void begin_view(std::size_t field, const std::optional<Extent2>& extent);
   void end_views() { view_field_.reset(); }
   bool is_view() const { return view_field_.has_value(); }
@@ -50,7 +51,7 @@ class PictureCompiler {
   // Checks what a step makes of every picture, whatever becomes of it later.
   void check_extent(config::ConfigSection& section, std::string_view key, std::string_view name,
                     const std::optional<Extent2>& extent) const;
-  // The size that a step makes of pictures of this one, where all have one.
+  // The size that a step makes of pictures of size `before`, if all have the same.
   std::optional<Extent2> made_by(config::ConfigSection& section, std::string_view name,
                                  const StepKind& step, const std::optional<Extent2>& before) const;
   void end_clip(batch::Field& field);

@@ -52,9 +52,9 @@ class PictureWorker {
     std::span<const MaskAlong> masks{};
     Extent2 stored_extent{};
   };
-  // Writes the picture to `out`, its decoded form to what `keep`, if given, has for it, and each
-  // mask to where it says. False: it is corrupt, a plugin failed, or it is given up
-  // (Preparer::Input). Throws std::bad_alloc.
+  // Writes the picture to `out`, its decoded form to the memory of `keep`, if given, and each mask
+  // to its `out`. False: it is corrupt, a plugin failed, or it is given up (Preparer::Input).
+  // Throws std::bad_alloc.
   bool run(const PicturePlan& plan, const Input& input, std::byte* out);
   // Writes all views of the picture, to row `index` of their fields.
   bool run_views(const CompiledPipeline& pipeline, const Input& input,
@@ -66,8 +66,8 @@ class PictureWorker {
                  std::byte* out) {
     return run_view(plan, frame, draw_key, out);
   }
-  // What the steps do to what goes along with the picture of the last run(), and the size that the
-  // picture had before. It does not depend on what was kept. REQUIRES: is_followed
+  // The operations on fields that go along with the picture of the last run(), and the size that
+  // the picture had before. They do not depend on what was kept. REQUIRES: is_followed
   std::span<const Operation> followed() const { return followed_->all(); }
   Extent2 stored_extent() const { return stored_extent_; }
   std::string_view problem() const { return problem_; }
@@ -127,7 +127,7 @@ class PictureWorker {
   MaskDecoders mask_decoders_;
   std::vector<Operation> of_mask_;
   PictureBuffer buffers_[3];
-  // In which pictures are made by turns; views begin with what the third holds.
+  // Pictures are made in these two by turns; views begin with the picture in the third.
   std::array<PictureBuffer*, 2> turns_ = {&buffers_[0], &buffers_[1]};
   // What there is of the picture: its part `origin_`, in one of the buffers or in foreign memory.
   PictureView shows_;

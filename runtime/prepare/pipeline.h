@@ -47,7 +47,8 @@ class Pipeline {
 bool has_plugins(const config::ConfigNode& pipeline);
 // Or functions in Python, which begin and run as plugins do.
 bool has_functions(const config::ConfigNode& pipeline);
-// Throws ConfigError for what can be carried out on no dataset at all. Does not begin plugins.
+// Throws ConfigError for a pipeline that can be carried out on no dataset at all. Does not begin
+// plugins.
 void check_pipeline(const config::ConfigNode& pipeline);
 // Throws ConfigError for a pipeline that cannot be carried out on this dataset, or not within
 // `scratch`.
@@ -92,12 +93,12 @@ class Preparer {
                            const batch::BlockWriter& out, std::uint32_t index,
                            const KeepDecoded* keep_decoded) = 0;
   // Says which samples prepare() is called with next, in this order, so that a step may take
-  // several at once. What `bytes` are of stays until then.
+  // several at once. The memory of `bytes` stays until then.
   virtual void expect(const Pipeline& pipeline, std::vector<Input> next) = 0;
   // What was wrong with the last sample that was not done.
   virtual std::string_view problem() const = 0;
-  // The caller has what it wants of the last sample, and has given up what it took beside. The
-  // sample's scratch memory is free for others. The next prepare() does that, too.
+  // Frees the scratch memory of the last sample for others. The caller has what it wants of the
+  // sample, and has given up what it took beside. The next prepare() does this, too.
   virtual void end_sample() = 0;
   // Ends the processes of steps that are given up.
   virtual void end_steps() = 0;

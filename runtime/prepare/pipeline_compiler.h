@@ -27,10 +27,10 @@ class PipelineCompiler {
 
  private:
   void add(config::ConfigSection& section);
-  // Whether the decoded form is wanted, and no more.
+  // Reads whether only the decoded form is wanted.
   void read_form();
   void add(config::ConfigSection& section, const PipelineStep& step);
-  // Has the step taken by the part that it is for.
+  // Hands the step to the part of the compiler that it is for.
   void take(config::ConfigSection& section, const PipelineStep& step, std::uint32_t index);
   void take_numbers(config::ConfigSection& section, const PipelineStep& step, std::uint32_t index);
   void check_stage(config::ConfigSection& section, const PipelineStep& step) const;
@@ -50,7 +50,7 @@ class PipelineCompiler {
   std::size_t all_steps_ = 0;  // with those inside of others, and those of fields
   std::string_view last_;
   StepStage last_stage_ = StepStage::decode;
-  bool until_random_ = false;  // the steps before the first random one are wanted alone
+  bool until_random_ = false;  // only the steps before the first random step are wanted
   bool is_cut_ = false;        // and these have been read
 };
 

@@ -37,7 +37,7 @@ struct PipelineDraft {
 bool is_plugin(config::ConfigSection& step);
 // The key that names it.
 std::string_view plugin_key(config::ConfigSection& step);
-// Refuses a step that comes after as many as a pipeline may have.
+// Refuses a step that has as many steps before it as a pipeline may have.
 void check_count(config::ConfigSection& step, std::size_t before);
 
 }  // namespace batchflow::prepare

@@ -11,7 +11,7 @@
 namespace batchflow::prepare {
 
 // Boxes of [left, upper, right, lower] in a picture of size `picture`. They are clipped to it, at
-// first and after each operation. A turned box becomes the one around its corners.
+// first and after each operation. A turned box becomes the upright box around its corners.
 void move_boxes(std::span<const Operation> operations, Extent2 picture, std::span<float> boxes);
 
 // Points: each begins with x and y, and has `each` numbers; the others stay as they are. A point

@@ -30,7 +30,7 @@ struct PlannedErasing {
 struct PicturePlan {
   DecodeLimits limits;
   std::vector<PictureStep> steps;
-  std::size_t kept = 0;  // of these, those that the decoded form has behind it
+  std::size_t kept = 0;  // how many of these the decoded form has behind it
   std::size_t field = 0;
   std::optional<Finish> finish;
   std::optional<PlannedErasing> erasing;
@@ -75,11 +75,11 @@ struct Afterwards {
     std::uint32_t draw = 0;
   };
   std::size_t field = 0;      // of the batch
-  batch::BatchSpec before;    // that field alone, as they are given it
+  batch::BatchSpec before;    // that field alone, as plugins get it
   batch::BlockLayout layout;  // of one sample of `before`
   std::vector<PlannedStep> steps;
-  // Of these, those that the decoded form has behind it: the deterministic ones at the beginning,
-  // where samples are of one field of numbers. 0: no form of its own is kept.
+  // How many of these the decoded form has behind it: the deterministic steps at the beginning,
+  // where a sample is one field of numbers. 0: no form of its own is kept.
   std::size_t kept = 0;
 };
 
@@ -97,8 +97,8 @@ struct PipelineParts {
   // Where the pictures are frames: `picture` is what is done to each.
   std::optional<ClipPlan> clip;
   std::vector<NumbersPlan> numbers;
-  // Fields that are views of the picture, which then is no field itself; and the draw key of these
-  // is that of a step with this index.
+  // Fields that are views of the picture; then the picture is no field itself. Views draw as a step
+  // with the index `views_draw` does.
   std::vector<ViewPlan> views;
   std::uint32_t views_draw = 0;
   std::vector<JointField> joint;  // in the order of the batch; the picture is not one of them

@@ -1,4 +1,4 @@
-// What a dataset's samples hold decides what the fields of a pipeline can be. Each throws
+// Plans the fields of a pipeline by what the samples of its dataset hold. Each throws
 // ConfigError.
 #pragma once
 
@@ -15,12 +15,11 @@ namespace batchflow::prepare {
 // The fields of a sample as it is stored.
 batch::BatchSpec stored_fields(const sources::SampleIndex& dataset);
 
-// The samples of the dataset have no part of that name; empty: none but a label.
+// Refuses a name that no part of the dataset's samples has; empty: they have no part but a label.
 [[noreturn]] void refuse_part(config::ConfigSection& section, std::string_view key,
                               const sources::SampleIndex& dataset, const std::string& part);
 
-// Whether samples have the parts that the field is read from, and in a form that it can be read
-// from.
+// Checks that samples have the parts that the field is read from, in a form that can be read.
 void check_parts(config::ConfigSection& section, const sources::SampleIndex& dataset,
                  const FieldEntry& field);
 

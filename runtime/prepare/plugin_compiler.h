@@ -1,5 +1,5 @@
-// The steps of a pipeline that are plugins or functions: opens each, for what the steps before it
-// make, and says what is kept of theirs.
+// The steps of a pipeline that are plugins or functions: opens each for the output of the steps
+// before it, and says which of their results are kept.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,11 @@ class PluginCompiler {
   PluginCompiler(PipelineDraft& draft, PictureCompiler& picture, const Plugins* plugins)
       : draft_(draft), picture_(picture), plugins_(plugins) {}
 
-  // Opens the plugin that stands at `index` of the steps; the last step before it is of `before`.
+  // Opens the plugin that stands at `index` of the steps; the last step before it is of stage
+  // `before`.
   PipelineStep open(config::ConfigSection& section, std::uint32_t index, StepStage before);
-  // The first plugin that makes no picture: what the steps before it make is not a field of the
-  // batch.
+  // Takes a plugin. The first that makes no picture takes over the field that the steps before it
+  // made: the batch has the field as plugins leave it.
   void take(config::ConfigSection& section, const PipelineStep& step, std::uint32_t index,
             const PictureByPlugin& kind);
   // The decoded form has all plugins so far behind it.
@@ -34,9 +35,9 @@ class PluginCompiler {
  private:
   // What the steps so far have made.
   batch::Field input(config::ConfigSection& section, StepStage before);
-  // Nothing says where a plugin moves pixels to.
+  // Refuses a plugin beside fields that follow the picture: nothing says where it moves pixels to.
   void refuse_beside_followers(config::ConfigSection& section, std::string_view plugin) const;
-  // What is kept is one run of bytes of a size that is known. Pictures are kept as they were
+  // The kept form is one run of bytes of a known size. Pictures are kept as they were
   // decoded.
   void end_kept(Afterwards& made);
 

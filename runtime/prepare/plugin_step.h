@@ -20,7 +20,7 @@ std::shared_ptr<step::StepPlugin> open_plugin(config::ConfigSection& section,
 std::optional<PictureByPlugin> picture_by(config::ConfigSection& section,
                                           const std::shared_ptr<step::StepPlugin>& plugin);
 
-// Whatever else it makes must be able to be a field, and its processes must have room for one
+// Checks that anything else it makes can be a field, and that its processes have room for one
 // sample.
 void check_output(config::ConfigSection& section, const step::StepPlugin& plugin);
 

@@ -68,9 +68,9 @@ class Resampler {
     void drop();
   };
 
-  // From here on rows of the result can be made, from the first on.
+  // Prepares to make the rows of the result, from the first on.
   void begin(const Scaling& scaling, const PictureView& source, const Box& origin);
-  // It stays where it lies, or is made in `memory`.
+  // Row `y` of the result: where it lies already, or made in `memory`.
   const std::uint8_t* make_row(int y, std::uint8_t* memory);
   // Scales the next rows of the source across.
   void make_rows_across();

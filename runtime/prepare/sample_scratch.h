@@ -1,5 +1,6 @@
 // The scratch memory that preparing one sample takes of the workers' budget. It is asked for as a
-// whole before any of it is touched, so that a sample that does not fit is known by its numbers.
+// whole before any of it is touched, so that a sample that does not fit is refused by its figures
+// alone.
 #pragma once
 
 #include <fmt/format.h>
@@ -35,7 +36,7 @@ class SampleScratch {
     charge_.take(bytes);
     return true;
   }
-  // REQUIRES: what was taken is the machine's again, except what a worker always has
+  // REQUIRES: the memory was given back to the system, but for what a worker always has
   void give_back() { charge_.give_back(); }
 
   bool is_large() const { return charge_.is_large(); }

@@ -20,10 +20,10 @@ namespace batchflow::prepare {
 struct DecodeSound {
   std::uint32_t rate = 0;          // frames a second of what it makes
   std::uint32_t channels = 1;      // 1: the mean of all; else a sound must have as many
-  std::uint64_t seconds_most = 0;  // a longer one is refused
+  std::uint64_t seconds_most = 0;  // a longer sound is refused
 };
 struct CutSound {
-  std::uint64_t frames = 0;  // that all have; behind one that is shorter there is silence
+  std::uint64_t frames = 0;  // that all have; a shorter sound is followed by silence
   bool anywhere = false;     // else from its beginning
 };
 
@@ -57,7 +57,7 @@ class SoundWorker {
 
   audio::SoundFile file_;
   std::vector<float> read_, made_;
-  // The last one of each rate; and the spectrogram of the last pipeline.
+  // By the rates that they convert from and to; and the spectrogram of the last pipeline.
   std::map<std::pair<std::uint32_t, std::uint32_t>, audio::SoundResampler> resamplers_;
   std::optional<audio::MelSettings> settings_;
   std::unique_ptr<audio::MelSpectrogram> mel_;

@@ -17,7 +17,7 @@ namespace batchflow::prepare {
 
 enum class StoredForm : std::uint8_t { plain, npy, json };  // plain: the part's own bytes
 
-// What is read of a part: where in JSON it stands, and how many numbers a row has.
+// What is read of a part: the form that it is stored in, and where it stands in JSON.
 struct StoredAs {
   StoredForm form = StoredForm::plain;
   // Keys that lead to it, with dots between them; lists on the way are passed through, so that

@@ -1,5 +1,5 @@
-// libtiff, as what undoes the compression of one strip or tile of a TIFF. It is never given the
-// directory of a file, which may name any number of tags of any size: that is read by tiff.cpp.
+// Undoes the compression of one strip or tile of a TIFF, by libtiff. The library never gets the
+// directory of a file, which may name any number of tags of any size: tiff.cpp reads that.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // The codes of a lossless WebP picture. The library takes up to 20 KiB for each group of five
-// codes, and neither its header nor the size of the picture says how many groups there are. So the
-// part of the data that says it is read here, before the library is given any of it.
+// codes, and neither its header nor the size of the picture says how many groups there are. So this
+// reads the part of the data that says it, before the library gets any of it.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What decoders have in common that always decode the whole picture.
+// What is common to decoders that always decode the whole picture.
 #pragma once
 
 #include <fmt/format.h>

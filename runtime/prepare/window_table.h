@@ -15,7 +15,7 @@ namespace batchflow::prepare {
 
 class WindowTable {
  public:
-  // The bytes of a row of so many pixels, up to a whole vector.
+  // The bytes of a row of so many pixels, rounded up to a whole vector.
   static std::size_t row_bytes(std::size_t pixels);
   // What plan() takes at most for a row that is scaled from one width to another, if a pixel takes
   // `taps_most`: its windows, and their weights.
@@ -46,7 +46,7 @@ class WindowTable {
     std::size_t first_weight = 0;  // the index of its weights among all
   };
   using Group = std::array<Byte, Window::kGroup>;
-  // The taps of these from `tap` on.
+  // Sets the window to the taps of these bytes from `tap` on.
   void set(std::size_t window, const Group& group, int tap);
   void set_digits(std::size_t window, const Group& group, int tap, std::size_t begin);
   void split_weights(const std::int32_t* weights, std::size_t count);

@@ -1,6 +1,6 @@
 // Arrow's files and streams (IPC), as they lie: which columns there are, and where the value of
-// each row is. Hugging Face's `datasets` keeps its data so. Buffers that are compressed cannot be
-// read in place.
+// each row is. Hugging Face's `datasets` keeps its data in them. Buffers that are compressed cannot
+// be read in place.
 //
 //   file := "ARROW1\0\0", stream, footer           stream := message ...
 //   message := 0xffffffff, length (4), flatbuffer (Message), body
@@ -54,7 +54,7 @@ class ArrowFile {
   // Answers what is wrong; empty: nothing.
   std::string values(ByteView& file, const Batch& batch, std::size_t column, Values& out) const;
 
-  // For errors: whether the file is only not readable in place.
+  // The error of a file that is sound, but cannot be read in place.
   static constexpr std::string_view kCompressed =
       "its buffers are compressed, so that no row can be read by itself";
 

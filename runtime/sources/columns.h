@@ -17,7 +17,8 @@ struct Column {
   std::string name;
   std::string type;  // as the file calls it
   Kind kind = Kind::other;
-  // Of numbers, as many in each row, and of one whole number. Without a shape: lists of any length.
+  // Of columns of numbers, as many in each row, and of one whole number. Without a shape: lists of
+  // any length.
   batch::ElementType element = batch::ElementType::u8;
   std::vector<std::uint64_t> shape = {};
 };
@@ -33,9 +34,8 @@ struct ChosenColumns {
 ChosenColumns choose_columns(std::span<const Column> columns, std::string_view sample,
                              std::string_view label);
 
-// The field of a batch that the column becomes. `largest`: the most bytes of a row, where rows
-// differ.
-// `least`: the fewest. Lists of numbers that are all as long are of one shape.
+// The field of a batch that the column becomes. `least` and `largest`: the fewest and the most
+// bytes of a row. Lists of numbers that all have the same length are of one shape.
 batch::Field field_of(const Column& column, Bytes least, Bytes largest);
 
 // The names of types as NumPy has them: `int32`, `float16`. None: no batch has such numbers.

@@ -29,7 +29,7 @@ class DatasetChanged : public DatasetError {
   using DatasetError::DatasetError;
 };
 
-// -1 and errno, as openat. Links inside that stay beneath the root are followed, if any are.
+// -1 and errno, as openat. `follows_links`: links that stay beneath the root are followed.
 int open_beneath(int root, const char* path, int flags, bool follows_links = true);
 
 // The open root of a dataset.
@@ -39,7 +39,7 @@ struct DataRoot {
   protocol::Descriptor file;                    // the only file
   std::shared_ptr<objects::ObjectStore> store;  // of a URL: there is no folder and no descriptor
 
-  std::shared_ptr<const DataRoot> packed;  // what was unpacked to here; null: it is read in place
+  std::shared_ptr<const DataRoot> packed;  // what this was unpacked from; null: it is read in place
 
   // The descriptor that shows that a user may read the dataset; -1 of a URL.
   int shown() const {
@@ -75,7 +75,7 @@ class DatasetFile final : public ByteView {
   std::int64_t modified_ns() const { return modified_ns_; }
   // Reads a little more than is asked for. Throws DatasetError where reading fails.
   std::span<const std::byte> view(std::uint64_t offset, std::size_t bytes) override;
-  // The system may read these bytes before they are asked for.
+  // Tells the system that it may read these bytes before they are asked for.
   void will_be_read(std::uint64_t offset, Bytes bytes) const;
   // `call` is called before each read. It may throw, to stop work on a large file.
   void when_reading(std::function<void()> call) { when_reading_ = std::move(call); }

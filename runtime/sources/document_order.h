@@ -30,12 +30,12 @@ class DocumentOrder {
 
   // All documents, in the order of `key`.
   DocumentOrder(std::uint64_t key, std::uint64_t documents);
-  // Those of several sources, until one is to give a document and has no more: none comes twice.
-  // REQUIRES: as many weights as ranges, none below 0, not all 0; no range is empty
+  // The documents of several sources, until the source that is next has no more: no document comes
+  // twice. REQUIRES: as many weights as ranges, none below 0, not all 0; no range is empty
   DocumentOrder(std::uint64_t key, std::span<const SampleRange> ranges,
                 std::span<const double> weights, Tokens tokens);
 
-  // The next document; of a mixture no empty one. None: there is no other.
+  // The next document; a mixture passes over empty ones. None: there is no other.
   std::optional<std::uint64_t> next();
 
  private:

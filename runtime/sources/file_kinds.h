@@ -12,7 +12,7 @@ namespace batchflow::sources {
 
 // Whether files that end so, as ".jpg", are pictures that some build decodes.
 bool is_called_picture(std::string_view ending);
-// That this build decodes.
+// The same, that this build decodes.
 bool is_picture_ending(std::string_view ending);
 // True for those and for unknown endings.
 bool may_be_decoded(std::string_view ending);

@@ -3,7 +3,8 @@
 //   file := "BFINDEX\n", version (4), length of the head (4), head, sections, CRC-32C of all (4)
 //
 // Sections are arrays of 8-byte numbers and runs of names; each begins at a multiple of 8.
-// IndexView refuses a damaged or hostile file, or its answers stay within the bytes of the file.
+// IndexView refuses a damaged or hostile file; if it does not notice, its answers still stay within
+// the bytes of the file.
 #pragma once
 
 #include <cstddef>

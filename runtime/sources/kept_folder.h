@@ -19,10 +19,10 @@ struct KeptFolder {
   Digest as_it_is = 0;    // the dataset as it is now
 };
 
-// The root with what `make` puts into a new folder, unless that was done before. It shows the same
-// descriptor as `root`, the dataset's own. What was made of the dataset as it was before stays for
-// a day. REQUIRES: options.index_folder or unpack_folder is
-// not empty. Throws DatasetError, and what `make` throws.
+// A root with the files that `make` puts into a new folder, or has put there before. It shows the
+// same descriptor as `root`, the dataset's own. What was made of an earlier state of the dataset
+// stays for a day. REQUIRES: options.index_folder or unpack_folder is not empty. Throws
+// DatasetError, and what `make` throws.
 std::shared_ptr<const DataRoot> kept_folder(
     const SourceOptions& options, const std::shared_ptr<const DataRoot>& root,
     const KeptFolder& folder, const std::function<void(const std::filesystem::path&)>& make);

@@ -7,8 +7,8 @@
 
 namespace batchflow::sources {
 
-// The items of each group, of `rows` each but for the last ones that are left; as many groups as
-// that takes. It takes O(n log n) time. REQUIRES: rows > 0
+// The items of each group: `rows` of them, until fewer are left; as many groups as that takes. It
+// takes O(n log n) time. REQUIRES: rows > 0
 std::vector<std::vector<std::uint32_t>> groups_of_like_cost(std::span<const std::uint64_t> costs,
                                                             std::uint32_t rows);
 

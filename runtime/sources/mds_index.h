@@ -1,5 +1,5 @@
 // What index.json files say of the MDS shards beside them. Shards say themselves what they hold, so
-// this is a check alone: that none is missing, cut, of another writing, or beside those that count.
+// this only checks: no shard may be missing, cut, of another writing, or there without being named.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class MdsIndex {
   // Reads the index.json files of a folder, and compares them with its files. Throws DatasetError.
   MdsIndex(IndexBuilder& builder, const Listing& listing);
 
-  // Once the samples of all files have been found. Throws DatasetError.
+  // Called once the samples of all files have been found. Throws DatasetError.
   void check_samples(const IndexBuilder& builder) const;
 
  private:

@@ -43,7 +43,7 @@ class RecordParts {
     return find(kind, record, stored, Numbers::written_out);
   }
   // The same, but numbers that would have to be written out have no bytes: for callers that want
-  // others.
+  // other parts.
   bool find_without_numbers(RecordKind kind, std::span<const std::byte> record,
                             const batch::BatchSpec& stored) {
     return find(kind, record, stored, Numbers::left_out);

@@ -97,7 +97,7 @@ class SampleIndex {
   // Below the root; a zero byte follows.
   virtual std::string_view path(std::uint32_t file) const = 0;
   virtual Bytes file_bytes(std::uint32_t file) const = 0;
-  // What an object of a store must still be when it is read; 0: it is none.
+  // The mark that an object of a store must still have when it is read; 0: it is no object.
   virtual std::uint64_t file_mark(std::uint32_t) const { return 0; }
 
   // The size of every sample, where all have the same size and none has a label. Then no code has
@@ -122,7 +122,7 @@ class SampleIndex {
   const IndexSums& sums(const StopAsked& stop = {}) const;
 
  protected:
-  // Of an index that does not have to look at its samples for them.
+  // The sums, if the index does not have to look at its samples for them.
   virtual std::optional<IndexSums> known_sums() const { return std::nullopt; }
 
  private:
@@ -146,7 +146,7 @@ struct SourceOptions {
   bool documents = false;               // what is opened is to become sequences
   std::string token_type;               // u16 or u32; empty: as the file's name ends
   std::string column;        // of tables: the column that is the sample; empty: found out
-  std::string label_column;  // and that is its label
+  std::string label_column;  // the column that is its label
   // The root, if it is open already; null: `root` is opened.
   std::shared_ptr<const DataRoot> opened;
   StopAsked stop;

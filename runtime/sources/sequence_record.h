@@ -1,5 +1,5 @@
 // A sequence as it is stored: a record of the packed format (docs/packed.md), in files NAME.bfseq.
-// What a job is handed of it is more: tokens of 32 bits, and where documents are whole the position
+// A job is handed more than that: tokens of 32 bits, and where documents are whole the position
 // of each token in its document, and which document of the sequence that is.
 #pragma once
 
@@ -12,7 +12,7 @@ namespace batchflow::sources {
 
 struct SequenceShape {
   std::uint64_t length = 0;  // N
-  // Lengths of the documents are stored; below 0 where so many places are left empty.
+  // Lengths of the documents are stored; a length below 0 is so many empty places.
   bool whole = false;
   bool wide = false;       // tokens are stored in 32 bits, not 16
   std::uint64_t rows = 0;  // not 0: so many sequences are one sample

@@ -38,8 +38,8 @@ struct SequenceRule {
 // The ways of packing, for messages.
 const std::vector<std::string_view>& packing_names();
 
-// A part of a document. The token that ends a document counts as its last one. Or places between
-// two of them that nothing fills.
+// A part of a document; the token that ends a document counts as its last. Or a gap: places between
+// two parts that nothing fills.
 struct DocumentPiece {
   static constexpr std::uint64_t kGap = UINT64_MAX;  // of `document`
   std::uint64_t document = 0;
@@ -56,7 +56,7 @@ class SequencePlan {
   // The tokens of a document, without the token that ends it.
   using Lengths = std::function<std::uint64_t(std::uint64_t document)>;
 
-  // `sources`: where those of the rule's mixture lie, in the order of documents_to_mix.
+  // `sources`: where the sources of the rule's mixture lie, in the order of documents_to_mix.
   // REQUIRES: rule.problem(length) is empty; rule.packing is not
   SequencePlan(Lengths lengths, std::uint64_t documents, Digest version, const SequenceRule& rule,
                std::uint64_t length, std::span<const SampleRange> sources = {});
@@ -93,7 +93,7 @@ class SequencePlan {
   DocumentOrder order_;
   std::optional<std::uint64_t> document_ = {};  // that is being packed
   std::uint64_t from_ = 0;                      // its first token that no sequence has
-  // But of `concat`: the window, and its sequences in the order in which they are given out.
+  // Without `concat`: the window, and its sequences in the order in which they are given out.
   std::uint64_t windows_ = 0;
   std::vector<DocumentPiece> window_;
   std::vector<std::vector<DocumentPiece>> packed_;

@@ -28,7 +28,7 @@ struct SourceFormat {
 };
 
 const std::vector<SourceFormat>& source_format_table();
-// Throws DatasetError, which says the nearest name, for an unknown one.
+// For an unknown name it throws DatasetError, which says the nearest one.
 const SourceFormat& source_format(std::string_view dataset, std::string_view name);
 
 void index_whole_files(IndexBuilder& builder);

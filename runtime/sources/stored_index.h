@@ -61,8 +61,8 @@ class StoredIndex final : public SampleIndex {
 
   const IndexView& view() const { return view_; }
   std::shared_ptr<const DataRoot> unpacked() const override { return unpacked_; }
-  // `listing` is that of the files which it was made of: those of its own are of other times on
-  // each node.
+  // `listing` is that of the files that were unpacked: the unpacked ones have other times on each
+  // node.
   void set_unpacked(std::shared_ptr<const DataRoot> root, Digest listing) {
     unpacked_ = std::move(root);
     listing_ = listing;

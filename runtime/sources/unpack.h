@@ -1,10 +1,10 @@
-// Files with samples that are not read singly: Parquet, Arrow with compressed buffers, MDS shards
+// Files with samples that cannot be read singly: Parquet, Arrow with compressed buffers, MDS shards
 // that are compressed, video. Each is unpacked once, into a folder beside the indices, and is read
 // there.
 //
-// Parquet and Arrow are unpacked by pyarrow, in processes that are confined: they read the one file
-// and write the other, both of which they are given open. So is video, by batchflow-video-split.
-// MDS shards are unpacked here.
+// Parquet and Arrow are unpacked by pyarrow, in processes that are confined: they get two open
+// files, and read the one and write the other. So is video, by batchflow-video-split. MDS shards
+// are unpacked here.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@
 
 namespace batchflow::sources {
 
-// Thrown while an index is made: what the files must be unpacked to, and which they are.
+// Thrown while an index is made: which files must be unpacked, and to which format.
 struct NeedsUnpacking {
   enum class By { pyarrow_parquet, pyarrow_arrow, here, video };
   By by = By::here;
@@ -31,12 +31,12 @@ std::shared_ptr<const DataRoot> unpacked(const SourceOptions& options,
                                          const std::shared_ptr<const DataRoot>& root,
                                          const NeedsUnpacking& needs);
 
-// How names of files of groups of frames end, and how their bytes begin. What is written there
-// another way needs another number, so that old ones are made anew.
+// How the names of files with groups of frames end, and how their bytes begin. A change of what is
+// written there needs another number, so that old files are made anew.
 inline constexpr std::string_view kVideoGroups = ".bfvideo";
 inline constexpr std::string_view kVideoMagic = "BFVIDEO2";
 
-// Whether `path` is a compressed MDS shard, and its name without that ending.
+// Whether `path` names a compressed MDS shard.
 bool is_zipped_shard(std::string_view path);
 
 }  // namespace batchflow::sources

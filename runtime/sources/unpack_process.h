@@ -21,8 +21,8 @@ class UnpackProcess {
   UnpackProcess(const UnpackProcess&) = delete;
   UnpackProcess& operator=(const UnpackProcess&) = delete;
 
-  // Begins to unpack the files, at most kFilesMost: `parquet`, `arrow` or `video`. Of the columns
-  // only those that are named, or all. Throws DatasetError where it cannot begin.
+  // Begins to unpack the files, at most kFilesMost. `kind`: `parquet`, `arrow` or `video`. Of the
+  // columns it takes those that are named, or all. Throws DatasetError where it cannot begin.
   void begin(std::string_view kind, std::vector<File> files,
              const std::vector<std::string>& columns);
   bool is_running() const { return process_ > 0; }

@@ -1,4 +1,4 @@
-// Files that are compressed by gzip or zstd, unpacked from their begin to their end.
+// Files that are compressed by gzip or zstd, unpacked from beginning to end.
 #pragma once
 
 #include <functional>

@@ -18,8 +18,8 @@ struct SequenceCounts {
   std::uint64_t left_out = 0;  // tokens at the end
 };
 
-// Why the samples of this index are no documents; empty: they are. Text is none, nor are bytes of
-// tables, which nothing tells from it.
+// Why the samples of this index are no documents; empty: they are. Text is not, nor are bytes of
+// tables, since nothing tells them from text.
 std::string no_documents(const SampleIndex& documents, bool may_be_bytes);
 
 // Reads the documents in the order of the plan, and holds some MiB of sequences at a time.

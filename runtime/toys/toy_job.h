@@ -25,8 +25,8 @@ struct ToyJob {
   std::uint64_t shuffle_seed = 0;
   bool node_local = false;               // an order for each node
   bool runs = false;                     // adjacent samples stay together
-  std::uint32_t rehearsed = 0;           // of each batch, from
-  std::vector<std::uint64_t> exemplars;  // keys; or from a buffer of the service:
+  std::uint32_t rehearsed = 0;           // of each batch: from `exemplars`, or from a buffer
+  std::vector<std::uint64_t> exemplars;  // keys
   std::uint32_t buffer_exemplars = 0;
   std::string buffer_policy;
   bool drop_last = false;   // without the incomplete step at an epoch's end

@@ -1,5 +1,5 @@
 // FFmpeg's libraries. They bring some hundred others, so they are loaded with the first pipeline
-// that takes clips, and a service without one has nothing of them.
+// that takes clips, and a service without such a pipeline has nothing of them.
 #pragma once
 
 extern "C" {

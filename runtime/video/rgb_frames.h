@@ -1,4 +1,4 @@
-// Frames, as decoders make them, into RGB, and turned.
+// Makes RGB of the frames that decoders give, and turns them.
 #pragma once
 
 #include <cstdint>

@@ -15,8 +15,8 @@ namespace batchflow::video {
 using ReadAt = std::function<std::size_t(std::uint64_t at, std::span<std::uint8_t> into)>;
 using TakeGroup = std::function<void(std::span<const std::byte> group)>;
 
-// A group ends before a key frame behind which no frame is shown earlier, so that each decodes by
-// itself, once it has `least` frames. Answers what is wrong; empty: nothing.
+// A group ends once it has `least` frames: before the next key frame that no later frame is shown
+// ahead of, so that each group decodes by itself. Answers what is wrong; empty: nothing.
 std::string split_video(Bytes size, const ReadAt& read, std::uint32_t least, const TakeGroup& take);
 
 }  // namespace batchflow::video
