@@ -26,8 +26,8 @@ struct Normalisation {
 };
 
 // A channel has 256 values, so whatever is done to each of them is a table: the bits of the
-// finished element. Where arithmetic gives all values of the table, which is compared when it is
-// made, a GPU does that: it has no fast memory for tables that many threads read at random.
+// finished element. Arithmetic is compared with the table when that is made. Where it gives all
+// values, a GPU uses it: a GPU has no fast memory for tables that many threads read at random.
 struct FinishTable {
   enum class By : std::uint8_t {
     table,

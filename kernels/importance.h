@@ -34,7 +34,8 @@ struct Draws {
 std::size_t statistics_scratch_bytes();
 std::size_t draw_scratch_bytes(std::uint64_t samples);
 
-// All pointers are to memory of where it runs. REQUIRES: samples > 0; scratch aligned to 256
+// All pointers are to memory of the processor that it runs on. REQUIRES: samples > 0; scratch
+// aligned to 256
 namespace on_cpu {
 void score_statistics(const float* scores, std::uint64_t samples, ScoreStatistics* out,
                       std::byte* scratch = nullptr, Stream stream = nullptr);

@@ -39,7 +39,7 @@ struct PictureLimits {
 };
 
 struct PictureBatch {
-  const PictureTask* tasks = nullptr;  // they and the table lie where the function that runs reads
+  const PictureTask* tasks = nullptr;  // they and the table lie in memory of the processor
   std::uint32_t count = 0;
   PictureLimits limits;
   Element element = Element::f32;

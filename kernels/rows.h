@@ -1,7 +1,7 @@
 // Rows and sequences: gathered out of a cache of samples, packed, cut and padded.
 //
-// on_cpu is the reference, on_gpu does the same on a GPU. All pointers are to memory of where it
-// runs.
+// on_cpu is the reference, on_gpu does the same on a GPU. All pointers are to memory of the
+// processor that it runs on.
 #pragma once
 
 #include <cstddef>

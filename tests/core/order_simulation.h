@@ -72,7 +72,7 @@ class OrderSimulation {
     return taken;
   }
 
-  // It is the whole list's beginning.
+  // Checks that the list up to the first block that is ready is the beginning of the whole list.
   void check_list_to_first_ready(order::MemberId member) {
     lanes_.candidates(member, shown_, true);
     BF_CHECK(shown_.size() <= candidates_.size());

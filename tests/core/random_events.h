@@ -12,7 +12,7 @@
 
 namespace batchflow::test {
 
-// What it makes lives as long as it does.
+// The values that it makes live as long as it does.
 class RandomEvents {
  public:
   explicit RandomEvents(std::uint64_t seed) : random_(hash(seed)) {}

@@ -1,4 +1,4 @@
-// What a buffer promises that the engine fills by `reservoir`, worked out again: of all samples
+// The promise of a buffer that the engine fills by `reservoir`, worked out again: of all samples
 // that the job has had in steps that count, it keeps those with the smallest hash(13, D, buffer,
 // sample). An epoch rehearses from what the buffer had when it began, and each exemplar comes once
 // in each round of its draws. Other policies are checked for their rounds alone.

@@ -22,7 +22,7 @@ std::unique_ptr<engine::EvictionPolicy> make_eviction_canary(
   return std::make_unique<Policy>(context);
 }
 
-// Lets nothing in; what a test is after it overrides.
+// Lets nothing in; a test overrides what it is about.
 class KeepsNothing : public engine::EvictionPolicy {
  public:
   void hit(const engine::Access&) override {}

@@ -5,8 +5,9 @@
 // when all ranks of it have consumed it. Then, of the steps that count: every epoch has each sample
 // once (but for a tail that is left out), all ranks had equally many, fillers are flagged and few,
 // a strict job had its sequence and no other, no draw was used twice, and corrupt samples, and only
-// they, were replaced by the one that the rule names. What is rehearsed stands last in each batch,
-// as much as was asked for, and keeps the promise of its buffer. Anything else throws a Violation.
+// they, were replaced by the sample that the rule names. What is rehearsed stands last in each
+// batch, as much as was asked for, and keeps the promise of its buffer. Anything else throws a
+// Violation.
 #pragma once
 
 #include <cstdint>
@@ -71,9 +72,9 @@ class Checker {
   void began(const std::vector<NodeId>& ranks, std::uint32_t batch_samples, bool anew);
   // The job reports a score; it counts for weighted epochs that begin from here on.
   void scored(SampleId sample, float score);
-  // Null, but of a mixture.
+  // Null, unless the job has a mixture.
   MixtureCheck* mixture() { return mixture_.get(); }
-  LiveCheck* live() { return live_.get(); }  // null, but of a live job
+  LiveCheck* live() { return live_.get(); }  // null, unless it is live
   // What the job tells of its buffer.
   RehearsalCheck& rehearsal() { return rehearsal_; }
   // The engine fills the job's buffer, and no other job's samples come into it.

@@ -2,11 +2,11 @@
 // train on what comes of them.
 //
 // It owns a heap of what will happen. Everything of one instant becomes one step of the engine,
-// completions sorted by request id; commands are carried out by the Machine, which checks them, and
-// come to something later. Jobs have ranks with credits, a barrier a step, and a position of their
-// own, from which they go on after losses, resizes, restarts, and the loss of the engine itself.
-// Whatever is delivered goes to a Checker. A run ends when all jobs are done; if nothing is left to
-// happen before that, it is a deadlock, and a Violation says what waits.
+// completions sorted by request id; the Machine carries out commands and checks them, and they end
+// later. Jobs have ranks with credits, a barrier a step, and a position of their own, from which
+// they go on after losses, resizes, restarts, and the loss of the engine itself. Whatever is
+// delivered goes to a Checker. A run ends when all jobs are done; if nothing is left to happen
+// before that, it is a deadlock, and a Violation says what waits.
 #pragma once
 
 #include <deque>
@@ -290,9 +290,8 @@ class Driver {
   std::unique_ptr<engine::Engine> engine_;
   std::uint64_t engine_incarnation_ = 0;
   bool engine_down_ = false;
-  engine::EngineConfig config_;
-  const bool chooses_;  // the selection policy of the scenario
-                        // of the engine there is
+  engine::EngineConfig config_;  // of the engine there is
+  const bool chooses_;           // the scenario's selection policy chooses samples
   Random random_;
 
   struct Happening {

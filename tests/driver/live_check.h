@@ -1,7 +1,7 @@
 // What a live job is promised, by the rule written again (docs/order.md, "Live"): the steps that
 // count have the records in the order of their arrival, each once, spread evenly over the ranks.
-// Where too few had come, the rest is what the rule draws from the last records of the steps
-// before, or of a step that is to be short from its own where there are none before.
+// Where too few had come, the rule draws the rest from the last records of the steps before. A step
+// that may be short draws from its own records if there are none before it.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class LiveCheck {
     std::uint64_t occurrence = 0;
     bool filled = false;
   };
-  // A step that counts, without what a tail repeats. Throws Violation if it is not the one.
+  // A step that counts, without what a tail repeats. Throws Violation if the rule has another.
   // `batch_samples`: of a rank, unless the step is the last and short. Answers how many records.
   std::uint64_t count(const std::vector<std::vector<Given>>& ranks, std::uint32_t batch_samples,
                       bool last);

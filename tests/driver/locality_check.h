@@ -1,6 +1,6 @@
-// Where each node has a sequence of its own: a block is for the ranks of one node, each node has
-// one block open at a time, and only when all blocks of the epoch are given out, or so many lanes
-// are begun that a position holds no more, do nodes take from what is left of each other's.
+// The rules where each node has a sequence of its own. A block is for the ranks of one node, and
+// each node has one block open at a time. Nodes take what is left of each other's blocks only when
+// all blocks of the epoch are given out, or so many lanes are begun that a position holds no more.
 #pragma once
 
 #include <array>

@@ -13,8 +13,8 @@ class LossCheck {
   // `policy`: excess-loss, softmax or ucb, with `every`, `least` and `change`.
   LossCheck(const std::string& policy, std::vector<float> losses);
 
-  // The parts were `before`, and are `after`. Throws Violation where the policy cannot say so.
-  // `ahead`: the draw from which on they hold, which is behind all that is committed.
+  // The parts were `before`, and are `after`. Throws Violation where the policy cannot have said
+  // so. `ahead`: the draw from which on they hold, which is behind all that is committed.
   void changed(const std::vector<std::uint64_t>& before, const std::vector<std::uint64_t>& after,
                std::uint64_t ahead);
   // An engine begins anew, or the job comes back: it may be asked sooner.

@@ -39,7 +39,7 @@ class Machine {
   std::vector<std::pair<DatasetId, ShareId>> decoded_shares() const;
   void lose_node(NodeId node);
   void clear();  // everything, on all nodes
-  // For the blocks of this seed samples are chosen anew: their job came back.
+  // Samples are chosen anew for the blocks of this seed: their job came back.
   void forget_drawn(std::uint64_t seed);
 
   void read(const engine::Read& command);
@@ -51,7 +51,7 @@ class Machine {
 
   // Answers the samples that it prepares.
   std::vector<SampleId> prepare(const engine::Prepare& command);
-  // `corrupt`: those of the command that had bad bytes are left out.
+  // `corrupt`: the samples of the command that had bad bytes; they are left out.
   void prepare_over(RequestId request, bool well, const std::vector<SampleId>& corrupt);
   // The worker may go on writing to what the command named, until it is quiet.
   void prepare_cancelled(RequestId request, bool still_writing);

@@ -1,5 +1,6 @@
 // What a mixture is promised, by the rule written again (docs/order.md, "Mixtures"): from which
-// source each sample comes, which one of it, and with the random steps of which pass.
+// source each sample comes, which of its samples it is, and by which pass its random steps are
+// drawn.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ class MixtureCheck {
   // The service says that these parts hold from draw `at` on. Throws Violation where the job has
   // been handed that draw.
   void changed(std::uint64_t at, std::vector<std::uint64_t> parts);
-  // The next sample of a step that counts. Throws Violation if it is not the one.
+  // The next sample of a step that counts. Throws Violation if the rule has another.
   void count(SampleId sample, std::uint64_t pass);
   // The samples of the source that this one is of.
   SampleRange source_of(SampleId sample) const;

@@ -1,7 +1,7 @@
-// What a buffer of n promises: draws 0 to n-1 of an epoch have each exemplar once, so do n to 2n-1,
-// and so on, at whatever size the job goes on; and an epoch keeps the buffer it began with. When
-// exactly an epoch began cannot be seen: any buffer that it may have begun with will do,
-// but none from before the one of the epoch before.
+// The promise of a buffer of n exemplars: draws 0 to n-1 of an epoch have each exemplar once, so do
+// n to 2n-1, and so on, at whatever size the job goes on; and an epoch keeps the buffer it began
+// with. When exactly an epoch began cannot be seen: any buffer that it may have begun with will do,
+// but none older than that of the epoch before.
 #pragma once
 
 #include <cstdint>

@@ -5,8 +5,8 @@
 // where that is larger; and each stream needs a block more on each node where it has ranks, to
 // prepare in. A node that helps a stream may be promised one block for it. Each node reads into
 // staging memory, a sample at least, as large as the largest of the datasets that are read there.
-// A job of a listed order has no blocks: what its batches hold is as it is stored. Of what one step
-// tells the engine, the check cannot know what it did first: whatever may have counted for a
+// A job of a listed order has no blocks: what its batches hold is as it is stored. The check cannot
+// know in which order the engine took the events of one step: whatever may have counted for a
 // refusal counts here.
 #pragma once
 

@@ -95,7 +95,7 @@ struct JobPlan {
   std::uint32_t buffer_exemplars = 0;
   std::uint64_t buffer = 0;         // the name; 0: one of its own
   std::uint32_t scores_in_100 = 0;  // after how many of its steps a rank reports scores
-  // Told before the last of its ranks asks for its first batch, whenever the job is let in.
+  // Reported before the last of its ranks asks for its first batch, whenever the job is let in.
   std::vector<engine::Score> scores_first;
   std::vector<SampleRange> sources = {};  // mixed
   std::vector<double> weights = {};       // of these

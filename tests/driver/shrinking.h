@@ -1,5 +1,5 @@
-// A scaling policy that takes workers away again and again, whatever they are at: none that is
-// registered does.
+// A scaling policy that takes workers away again and again, whatever they are at: no registered
+// policy does.
 #pragma once
 
 #include <algorithm>

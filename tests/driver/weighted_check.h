@@ -1,10 +1,10 @@
 // What a weighted job is promised, checked from the ids it was handed and the scores it reported.
 //
-// An epoch has exactly M draws. In a systematic one sample i occurs floor or ceil of M q_i / T
+// An epoch has exactly M draws. In a systematic epoch sample i occurs floor or ceil of M q_i / T
 // times, by the weights as they stood between the end of the last epoch and the first batch of this
 // one; which step of the engine froze them cannot be seen from outside, so any moment in between
-// will do, and no later one. In a multinomial one a sample without weight does not occur. No visit
-// of a sample is made twice with the same draws.
+// will do, and no later one. In a multinomial epoch a sample without weight does not occur. No
+// visit of a sample is made twice with the same draws.
 #pragma once
 
 #include <cstdint>

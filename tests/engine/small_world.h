@@ -33,7 +33,7 @@ struct WorldPlan {
   std::uint64_t seed = 1;
   std::uint32_t jobs = 3;
   bool strict = false;  // all jobs
-  // Beside the jobs a keyed one asks for these, in this order, so many of them at a time.
+  // Beside the jobs a keyed job asks for these, in this order, so many of them at a time.
   std::vector<SampleId> keys = {};
   std::uint32_t keys_at_once = 4;
   // No worker can decode these. For worlds without jobs beside that one.
@@ -120,7 +120,7 @@ class SmallWorld {
   std::uint64_t digest() const { return digest_.value(); }
   std::uint64_t steps() const { return steps_; }
   std::uint64_t deliveries() const { return deliveries_; }
-  // Orders that move bytes: Read, Prepare, Transfer, Deliver.
+  // Commands that move bytes: Read, Prepare, Transfer, Deliver.
   std::uint64_t moves() const { return moves_; }
   std::uint64_t refusals() const { return refusals_; }
   // Samples that a job was handed again with the draws it had them with.
@@ -209,7 +209,7 @@ class SmallWorld {
     event.ranks = ranks_.back();
     add(event);
   }
-  // The next so many keys; what is asked for later must not come before them.
+  // Asks for the next `count` keys; later ones must not come before them.
   void ask(std::size_t count, std::uint64_t delay) {
     const auto keys = std::span<const SampleId>(plan_.keys).subspan(sent_);
     const auto now = keys.first(std::min(count, keys.size()));
@@ -229,7 +229,7 @@ class SmallWorld {
     ++answered_;
   }
 
-  // ------------------------------------------------------------------ what has been ordered ----
+  // --------------------------------------------------------------------- what was commanded ----
 
   void later(const engine::Event& event, std::uint64_t least = 0) {
     add(event, least + random_.below(3));

@@ -1,4 +1,4 @@
-// JPEGs that are a header alone, for what reads no more of them.
+// JPEGs that are a header alone, for tests of code that reads no more of them.
 #pragma once
 
 #include <cstddef>

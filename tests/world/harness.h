@@ -68,8 +68,8 @@ inline void check_conservation(const input::Scenario& scenario, const output::Ru
   CHECK(run.aggregate.repeats == 0);
   CHECK(run.aggregate.preparations <= run.aggregate.samples_requested);
   if (scenario.faults.empty()) {
-    // A leaving job cancels preparations, and samples read for one that has not begun are asked for
-    // by none.
+    // A leaving job cancels preparations. Where one had not begun, no preparation asks for the
+    // samples that were read for it.
     const bool all_done =
         std::all_of(run.jobs.begin(), run.jobs.end(),
                     [](const output::JobResult& job) { return job.state == "done"; });

@@ -42,7 +42,7 @@ class Witness {
     }
   }
 
-  // Before the run: whose ids the jobs have.
+  // Called before the run, with the ids of its jobs.
   void follow(const world::JobIds& ids) { job_ids_ = &ids; }
   // Decides in place of the engine. `spoil` changes what is delivered: a broken engine.
   world::World::EngineStep around(world::World::EngineStep engine,

@@ -1,4 +1,4 @@
-// A trace of items of one size through a share that holds a tenth of them.
+// Sends a trace of items of one size through a share that holds a tenth of them.
 #pragma once
 
 #include <vector>

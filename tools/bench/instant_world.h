@@ -1,4 +1,4 @@
-// An engine with one data set, and a backend that carries out all at once: what is left is the cost
+// An engine with one dataset, and a backend that carries out all at once: what is left is the cost
 // of deciding.
 #pragma once
 

@@ -6,7 +6,7 @@
 namespace batchflow::gpu_check {
 
 void make_bytes(std::uint8_t* bytes, std::uint64_t count);
-// Adds to `wrong` how many bytes of such a picture in planes, mirrored, are others.
+// Adds to `wrong` how many bytes of such a picture in planes, mirrored, differ.
 void count_wrong(const std::uint8_t* out, std::uint64_t width, std::uint64_t height,
                  unsigned long long* wrong);
 

@@ -19,8 +19,8 @@ namespace batchflow::test {
 
 class Daemon {
  public:
-  // `arguments` beside the program's name, `before` of a program that runs it in its own place. It
-  // listens at `socket` when this returns.
+  // `arguments` follow the program's name; `before` are the words of a program that runs it in its
+  // own place. It listens at `socket` when this returns.
   Daemon(std::vector<std::string> arguments, const std::string& socket,
          std::vector<std::string> before = {})
       : words_(std::move(before)) {

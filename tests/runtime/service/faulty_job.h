@@ -56,7 +56,7 @@ class FaultyJobRun {
   }
 
  private:
-  // With one loader, until it ends; false: it could not be had.
+  // Trains with one loader, until that ends; false: it could not be opened.
   bool train(std::chrono::steady_clock::time_point until) {
     bf_loader_options options = BF_LOADER_OPTIONS_INIT;
     options.service = job_.service.c_str();

@@ -23,7 +23,7 @@ struct PlaceCount {
 };
 using PlaceCounts = std::map<std::string, PlaceCount>;
 
-// Of all processes that have reported to the file; each has done so once or more, the last counts.
+// The sums over all processes that have reported to the file; the last report of each counts.
 inline PlaceCounts read_report(const std::filesystem::path& file) {
   std::map<std::pair<int, std::string>, PlaceCount> last;
   std::ifstream in(file);

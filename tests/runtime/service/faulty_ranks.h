@@ -1,5 +1,6 @@
-// A job of several ranks, each in a process of its own, as a launcher runs them: where one ends
-// before its end, or is killed, all are, and begin again with the last state that all have written.
+// A job of several ranks, each in a process of its own, as a launcher runs them: where a rank ends
+// too early, or is killed, all are killed, and begin again with the last state that all have
+// written.
 #pragma once
 
 #include <sys/wait.h>
@@ -44,7 +45,7 @@ struct RankSteps {
   }
 };
 
-// Trains until the end (0), or until it is told that it cannot go on (3): then why is in
+// Trains until the end (0), or until it is told that it cannot go on (3): then the reason is in
 // `file`.told.
 inline int train_rank(const FaultyJob& job, std::uint32_t rank, const std::string& file,
                       const std::string& state) {
@@ -110,7 +111,7 @@ class FaultyRanks {
     }
   }
 
-  // Whether any has ended; begins anew without failpoints where that was not its end.
+  // Whether a rank has ended. If it ended too early, all begin anew, without failpoints.
   bool look(int& killed) {
     for (pid_t& process : processes_) {
       int status = 0;

@@ -43,7 +43,7 @@ class ByHand {
     return {};
   }
   std::string answer() { return hear({"admitted", "refused"}); }
-  // Of a class or sample, once it is admitted.
+  // The name of a class or sample. It is called once the job is admitted.
   std::string name(bool of_class, std::uint64_t key) {
     channel_.send(protocol::encode(protocol::NameMessage{of_class, key, std::nullopt}), {}, soon());
     return hear({of_class ? "class_name" : "sample_name"});

@@ -20,7 +20,7 @@ struct Rows {
     write_rows(folder.path() / "rows" / "rows.npy", kRows, 4);
     config.datasets.push_back({"rows", folder.path() / "rows", "", "", 0});
   }
-  // Of the orders that are given here; two epochs unless a test says otherwise.
+  // For a job of this order; two epochs unless a test says otherwise.
   bf_loader_options options(bf_order order) const {
     bf_loader_options made = BF_LOADER_OPTIONS_INIT;
     made.service = config.socket.c_str();

@@ -1,4 +1,5 @@
-// A job that tells what it was handed in its own right from what stands for corrupt samples.
+// A job that keeps two lists of what it was handed: samples as they are stored, and samples that
+// stand for corrupt ones.
 #pragma once
 
 #include "tests/runtime/service/live.h"
