@@ -228,13 +228,13 @@ def _packed(given: Mapping[str, Any]) -> list[str]:
 def _column(name: str, value: Any) -> str:
     column = _text(name, value)
     if not column or "," in column:
-        raise ValueError(f"{name}={value!r} is no name that can be said here; write that of a column, "
-                         "or have the dataset served by a name (docs/datasets.md)")
+        raise ValueError(f"{name}={value!r} cannot be written here; write the name of a column, or "
+                         "have the dataset served by a name (docs/datasets.md)")
     return f"{name}={column}"
 
 
 def _takes_clips(pipeline: Optional[str]) -> bool:
-    """Whether a pipeline that is brought is for video, which is read so only where it is asked for."""
+    """Whether a pipeline that is brought is for video: files are read as video only where it is."""
     if pipeline is None or not pipeline.startswith("{"):
         return False
     return any(one.get("step") in ("clip", "random_clip") for one in json.loads(pipeline)["steps"])
@@ -310,8 +310,8 @@ def _is_whole(sampler: Any, batch_size: Any) -> bool:
 def _say_how_ranks_take_turns(sampler: Any) -> None:
     if not sampler.shuffle and sampler.num_replicas > 1:
         say_once("a DistributedSampler that does not shuffle",
-                 "has ranks take turns by whole batches here, and by single samples in PyTorch: what "
-                 "is put back in order by ranks, as predictions, needs local=True")
+                 "lets ranks take turns by whole batches here, and by single samples in PyTorch: what "
+                 "is put back in order by ranks, such as predictions, needs local=True")
 
 
 def _pipeline(pipeline: Any) -> Optional[str]:
@@ -475,9 +475,9 @@ def take_aliases(given: dict[str, Any], aliases: dict[str, Any]) -> None:
 
 def read(given: dict[str, Any], brought: Optional[ServedDataset] = None) -> Arguments:
     """`given`: the arguments of DataLoader.__init__ by name, without other words for them.
-    `brought`: its dataset, where that is one of the script's own."""
+    `brought`: the dataset, where it is one of the script's own that the service loads."""
     check_like_torch(given)
-    if brought is None:  # else it may turn out that the script loads it, where they have one
+    if brought is None:  # else the script may load it in the end, and they have one
         say_what_has_no_meaning(given)
     dataset, pipeline, folder, expected = given["dataset"], given["pipeline"], None, None
     if brought is not None:

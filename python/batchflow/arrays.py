@@ -105,9 +105,9 @@ def plain_arrays() -> MakeArray:
 
 def all_at_once(output: str, fields: Sequence[tuple[int, tuple[int, ...], bool]],
                 ) -> Optional[Callable[[Any, int], list[Any]]]:
-    """What makes the arrays of all fields, given the object that keeps a batch's memory and the
-    batch's address; None: there is no such thing for these. A field is its bf_type, the shape of a
-    sample, and whether it is ragged."""
+    """A function that makes the arrays of all fields, given the object that keeps a batch's memory
+    and the batch's address; None: there is none for these fields. A field is its bf_type, the shape
+    of a sample, and whether it is ragged."""
     fast = extension()
     if (fast is None or output != "torch" or
             not all(_is_by_dlpack(kind, shape) and not ragged for kind, shape, ragged in fields)):

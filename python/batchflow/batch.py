@@ -54,7 +54,7 @@ class Batch(tuple[Any, ...]):
 
     names: tuple[str, ...] = ()
     samples: int = 0  # fillers included
-    fillers: int = 0  # behind the epoch's; they repeat some, so that all ranks get equal counts
+    fillers: int = 0  # behind the epoch's samples; they repeat some, so that ranks get equal counts
     rehearsed: int = 0  # behind those, at the end: from the buffer
     epoch: int = 0
     step: int = 0  # counts the batches of this loader

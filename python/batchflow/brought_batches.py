@@ -49,7 +49,7 @@ class BroughtBatches:
         return self._named(fields, batch, self._names)
 
     def _finish_open(self, batch: Batch, arguments: "Arguments") -> Any:
-        """Of samples that say themselves of what parts they are."""
+        """The same for samples that each say their own parts."""
         samples = [opened(row, self._made) for row in self._rows(batch)]
         if arguments.collate_fn is not None or arguments.batch_size is None:
             made = [put_together(tree, leaves) for tree, leaves in samples]
@@ -69,8 +69,8 @@ class BroughtBatches:
         return self._named(fields, batch, tuple(f"field{i}" for i in range(len(fields))))
 
     def _column(self, leaf: int, values: Sequence[Any]) -> Any:
-        """A leaf of all samples, as PyTorch puts it together; one that differs in length from sample to
-        sample, which PyTorch refuses, as a Ragged."""
+        """A leaf of all samples, as PyTorch puts it together. PyTorch refuses a leaf with lengths
+        that differ from sample to sample; here it becomes a Ragged."""
         varies = self._layout["varies"] or ()
         if any(one is None or isinstance(one, (str, bytes)) for one in values):
             return list(values)
@@ -113,8 +113,8 @@ class BroughtBatches:
         if places:
             self._has_said = True
             corrupt = batch.wanted_keys.tolist()[places[0]]
-            say(f"sample {corrupt} of {self._kind} could not be made, and another one stands for it, as "
-                "for each further one up to corrupt_ratio_max; the service's log says why. With "
+            say(f"sample {corrupt} of {self._kind} could not be made, and another sample stands for "
+                "it, as for each further one up to corrupt_ratio_max; the service's log says why. With "
                 "local=True the script loads the Dataset: samples may differ then, and what they raise "
                 "ends it")
 

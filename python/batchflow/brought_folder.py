@@ -58,8 +58,8 @@ HELD = "-held.npy"
 
 
 class HeldFile:
-    """A file that stays as long as a process holds it; `name` ends with HELD. Jobs that want the same
-    one hold it together."""
+    """A file that stays as long as a process holds it; its name ends with HELD. Jobs that want the
+    same file hold it together."""
 
     def __init__(self, file: Path, pieces: Callable[[], Iterable[Any]]):
         self.file = file
@@ -90,7 +90,7 @@ def _unlink_unless_held(file: Path) -> None:
 
 
 def keep_longer(file: Path) -> None:
-    """The file was named now. One that is fresh stays as it is: to the service, a dataset with
+    """Notes that the file is in use. A fresh file stays as it is: to the service, a dataset with
     another time is another one, and ranks of a job that begin together must find the same."""
     if file.stat().st_mtime < time.time() - _FRESH_S:
         os.utime(file)
@@ -98,7 +98,8 @@ def keep_longer(file: Path) -> None:
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Of jobs that begin at the same moment, one packs and tries, and the others find that."""
+    """Of jobs that begin at the same moment, one packs and tries, and the others find its
+    results."""
     lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -16,8 +16,8 @@ ORDERED_BY = ("sampler", "batch_sampler", "shuffle", "batch_size", "rank", "rank
 
 class Listed(NamedTuple):
     """`indices`: of the Dataset, an array in the order of the sampler; None: it goes over all of
-    them. `meant`: the arguments that replace sampler and batch_sampler. `own`: the sampler is asked
-    for its order at each epoch (own_order.py); its class, else nothing."""
+    them. `meant`: the arguments that replace sampler and batch_sampler. `own`: the class of a
+    sampler that is asked for its order at each epoch (own_order.py); else empty."""
 
     indices: Optional[Any]
     meant: dict[str, Any]

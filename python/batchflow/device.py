@@ -113,7 +113,7 @@ class Device:
         return Memory(made)
 
     def fence(self, stream: int = 1) -> "Fence":
-        """Behind everything that this process has given to the device so far."""
+        """A fence behind everything that this process has given to the device so far."""
         made = c_void_p()
         _check(library().bf_device_fence_make(self._handle, stream, ctypes.byref(made)))
         return Fence(made)

@@ -1,7 +1,7 @@
-"""A seeded generator of PyTorch as what decides a loader's order.
+"""A seeded generator of PyTorch, which decides a loader's order.
 
 PyTorch draws from a loader's generator at each epoch. So an order depends on what the script and
-other loaders do with it in between. Here an epoch draws one number from it, only to see that.
+other loaders do with it in between. Here an epoch draws one number from it, only to notice that.
 """
 
 from __future__ import annotations

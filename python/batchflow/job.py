@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 
 class Job:
-    """`name`: by which the ranks of the job find each other. `epochs`: how many the service is told
-    that there will be; 0: without a bound."""
+    """`name`: by which the ranks of the job find each other. `epochs`: how many epochs the service
+    is told to expect; 0: any number."""
 
     def __init__(self, arguments: args.Arguments, name: Optional[str], state: states.State,
                  epochs: int, scores: Scores, receipts: Optional[Receipts] = None):
@@ -96,13 +96,13 @@ class Job:
             self.session.close()  # its length can still be asked
 
     def _say_what_is_replaced(self, epoch: int) -> None:
-        """A script of PyTorch ends with what a broken file raises."""
+        """Says it, since with PyTorch a script ends with the error that a broken file raises."""
         count = int(self.session.times()["replaced"])
         if count > 0:
             args.say_once(f"corrupt samples of {self._arguments.dataset}",
-                          f"had others in their place: {count} up to the end of epoch {epoch}, as up to "
-                          "corrupt_ratio_max of all may have; 'batchflowctl verify' names them, and so "
-                          "do the batches' wanted_keys")
+                          f"were replaced by others: {count} up to the end of epoch {epoch}, and up to "
+                          "corrupt_ratio_max of all samples may be; 'batchflowctl verify' names them, "
+                          "and so do the batches' wanted_keys")
 
     def scores(self) -> Scores:
         return self.session.scores() if self._arguments.order == "weighted" else ((), ())

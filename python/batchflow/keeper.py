@@ -32,7 +32,8 @@ def _end_with_input(program: "subprocess.Popen[bytes]", seconds: float) -> None:
 
 
 def main(seconds: float, command: list[str]) -> int:
-    # For the group alone, which the program is in; this process stays until the program has ended.
+    # The signal is meant for the program, which is in the same group; this process stays until that
+    # ends.
     signal.signal(signal.SIGTERM, lambda number, frame: None)
     program = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_end_with_this_process)
     threading.Thread(target=_end_with_input, args=(program, seconds), daemon=True).start()

@@ -49,7 +49,7 @@ class Live:
 
 
 def take_apart(given: dict[str, Any]) -> None:
-    """A dataset that is a Live becomes its name, with what it says beside it."""
+    """Replaces a dataset that is a Live by its name, and adds the Live beside it."""
     live = given["dataset"]
     if not isinstance(live, Live):
         return
@@ -87,9 +87,9 @@ class Feed:
         with Feed("tcp://10.0.0.1:9838/clicks", producer="web-1") as feed:
             feed.put(record)  # with the token of BATCHFLOW_TOKEN_FILE
 
-    What is acknowledged is on the feed's drive, and `flush()` waits for that. What is not is sent
-    again where the service goes away, and is taken once. A producer of the same name goes on behind
-    `acknowledged`.
+    A record that is acknowledged is on the feed's drive, and `flush()` waits for that. Any other is
+    sent again when the service goes away, and is taken once. A producer of the same name goes on
+    behind `acknowledged`.
     """
 
     def __init__(self, folder: Union[str, os.PathLike], producer: str, schema: str = "bytes",

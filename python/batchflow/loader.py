@@ -147,7 +147,7 @@ class DataLoader(Attributes, Generic[_Given]):
         self._lock = threading.RLock()  # of all below; a signal handler may come in, too
         self._follows_sampler = False
         self._closed = False
-        self._only_asked = False  # it has a job, of which nothing was asked but whether it may be
+        self._only_asked = False  # its job was opened only to see whether the service takes it
         self._asked_job: Optional[Job] = None  # of the process that made this loader
         self._jobs: list[weakref.ref[Job]] = []
         self._incarnation = 0  # counts the jobs
@@ -422,8 +422,8 @@ class DataLoader(Attributes, Generic[_Given]):
 
     @alone
     def set_weights(self, weights: Mapping[str, float], at: int = 0) -> None:
-        """Other weights for the sources of a mixture, for all ranks: from sample `at` on (see
-        mixture().drawn), or from the first that is not prepared yet. One rank asks."""
+        """Gives the sources of a mixture other weights, for all ranks: from sample `at` on (see
+        mixture().drawn), or from the first sample that is not prepared yet. One rank calls it."""
         names = self._sources("set_weights")
         if not self._arguments.order_options.weights_change:
             raise RuntimeError("set_weights: the weights of this DataLoader stay as they are; write "
@@ -433,8 +433,8 @@ class DataLoader(Attributes, Generic[_Given]):
 
     @alone
     def report_losses(self, losses: Mapping[str, float]) -> None:
-        """What the network loses on sources of the mixture, by this rank: what weights_policy= goes
-        by. All ranks may report, at any step, any of the sources."""
+        """Reports this rank's losses on sources of the mixture, by which weights_policy= changes
+        the weights. Each rank may report any of the sources, at any step."""
         names = self._sources("report_losses")
         if self._arguments.order_options.weights_policy is None:
             raise RuntimeError("report_losses: the weights of this DataLoader go by no losses; write "
@@ -460,7 +460,8 @@ class DataLoader(Attributes, Generic[_Given]):
             self._recording.add(self._epoch_of_scores(), all_keys, all_scores)
 
     def _epoch_of_scores(self) -> int:
-        """That of the iteration that began last; before the first one, that of the first one."""
+        """The epoch of the iteration that began last; before the first iteration, that of the
+        first."""
         if self._epoch is not None:
             return self._epoch
         first = self._wanted_epoch
@@ -490,8 +491,9 @@ class DataLoader(Attributes, Generic[_Given]):
 
     @alone
     def record_features(self, keys: Sequence[int], features: Any = None, labels: Any = None) -> None:
-        """Reports what the network makes of samples, a row for each, and their classes where the
-        dataset has none. It decides about samples of the batch in hand; call it before the next."""
+        """Reports the features that the network makes of samples, a row for each, and their classes
+        where the dataset has none. They decide about samples of the batch in hand; call it before
+        the next batch."""
         self._check_buffer("record_features")
         all_keys = _list(keys)
         values, width = rehearsals.features_of([[]] * len(all_keys) if features is None else features,
@@ -501,13 +503,14 @@ class DataLoader(Attributes, Generic[_Given]):
 
     @alone
     def exemplars(self) -> rehearsals.Exemplars:
-        """What the epoch under way rehearses from; empty before the first that does."""
+        """The exemplars that the epoch under way rehearses from; empty before the first such
+        epoch."""
         self._check_buffer("exemplars")
         return self._opened().session.exemplars()
 
     def importance(self, batch: Batch, beta: float = 0.4) -> list[float]:
-        """Of each sample of a batch, the weight that makes up for how often it is drawn: 1 for those
-        of the epoch, (n P(i))^-beta for what is rehearsed, over the greatest that there is."""
+        """For each sample of a batch, the weight that makes up for how often it is drawn: 1 for
+        samples of the epoch; (n P(i))^-beta, over the greatest such number, for rehearsed ones."""
         exemplars = self.exemplars()
         keys = batch.sample_keys.tolist()
         new = batch.samples - batch.rehearsed

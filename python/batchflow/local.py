@@ -67,7 +67,8 @@ class LocalLoadingWarning(UserWarning):
 
 
 class LocalDataLoader(DataLoader[Any]):
-    """What DataLoader.__init__ makes of itself then. `why`: why the service does not load it."""
+    """What DataLoader.__init__ makes of itself where the script loads the Dataset. `why`: why the
+    service does not load it."""
 
     def begin(self, given: dict[str, Any], why: str) -> None:
         _check(given, why)
@@ -242,7 +243,7 @@ class LocalDataLoader(DataLoader[Any]):
                                        .numpy())).decode() for one in self._generators()]
 
     def _generators_as(self, begin: states.State) -> list[Any]:
-        """Those that the state is of."""
+        """The generators that the state is of."""
         generators = self._generators()
         if len(generators) != len(begin["generators"]):
             raise ValueError("the state was made with another sampler or generator; give the "
@@ -325,7 +326,8 @@ for _name in _SHOWN:
 
 class Position:
     """`given`: how many batches of the epoch were given. `generators`: what its order was drawn
-    from, as it was before. The others are of an order that the service has as a list."""
+    from, in their states before. The other attributes are for an order that the service has as a
+    list."""
 
     def __init__(self, number: int, given: int, generators: list[str]):
         self.number, self.given, self.generators, self.ended = number, given, generators, False
@@ -333,7 +335,7 @@ class Position:
         self.sampler_states: list[Any] = []
 
     def add(self, indices: list[Any]) -> None:
-        """A batch of these is given."""
+        """Counts a batch of these samples as given."""
         words = [str(int(one) if hasattr(one, "__index__") else one) for one in indices]
         self.sum_given = zlib.crc32(f"{','.join(words)};".encode(), self.sum_given)
 
@@ -381,8 +383,8 @@ class LocalIteration:
 
 
 class _Rest:
-    """A sampler without the part of an epoch that was had. It draws when its first is asked for, as
-    PyTorch's do."""
+    """A sampler without the part of an epoch that was given before. It draws when its first index
+    is asked for, as PyTorch's do."""
 
     def __init__(self, sampler: Any, had: int):
         self._sampler, self._had = sampler, had

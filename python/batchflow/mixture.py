@@ -171,7 +171,8 @@ def _weight(what: str, weight: Any) -> float:
 
 
 def _by_source(what: str, names: Sequence[str], folder: str, given: Any) -> dict[str, Any]:
-    """What `what` was given of sources, which lie in `folder`, by their names."""
+    """The values that the method `what` was given, by the names of the sources, which lie in
+    `folder`."""
     if not isinstance(given, Mapping):
         raise TypeError(f"{what} takes a dict of sources, not {type(given).__name__}")
     known = {_name_in(folder, name): value for name, value in given.items()}
@@ -195,7 +196,8 @@ def weights_of(names: Sequence[str], folder: str, given: Any, what: str = "set_w
 
 
 def losses_of(names: Sequence[str], folder: str, given: Any) -> list[float]:
-    """What report_losses() was given, in the order of the sources: not a number says nothing."""
+    """The losses that report_losses() was given, in the order of the sources: NaN for a source
+    without one."""
     known = _by_source("report_losses", names, folder, given)
     for name, loss in known.items():
         if isinstance(loss, (str, bytes)) or not hasattr(loss, "__float__"):
@@ -225,7 +227,7 @@ def _name_in(folder: str, name: Any) -> str:
 
 
 def fill(options: Any, names: Mapping[str, float], in_order: bool, weights_change: bool) -> None:
-    """The mixture, in the options of the library. They refer to what is kept in them."""
+    """Puts the mixture into the options of the library, which keep all that they refer to."""
     count = len(names)
     options.kept_names = (ctypes.c_char_p * count)(
         *(name.encode("utf-8", "surrogateescape") for name in names))
@@ -237,7 +239,7 @@ def fill(options: Any, names: Mapping[str, float], in_order: bool, weights_chang
 
 
 def fill_changes(options: Any, schedule: Sequence[Change], policy: Optional[str]) -> None:
-    """How weights change without being asked for."""
+    """Puts into the options how weights change without being asked for."""
     options.weights_policy = None if policy is None else policy.encode()
     if not schedule:
         return

@@ -111,7 +111,7 @@ def scores_of(sampler: Any) -> Optional[Scores]:
     if type(sampler).__name__ != "WeightedRandomSampler":
         return None
     weights = [float(weight) for weight in sampler.weights.tolist()]
-    # PyTorch says the first two when it draws, in these words.
+    # PyTorch raises the first two errors when it draws, in these words.
     if not all(0 <= weight < math.inf for weight in weights):
         raise ValueError("probability tensor contains either `inf`, `nan` or element < 0")
     greatest = max(weights, default=0)

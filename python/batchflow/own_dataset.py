@@ -32,13 +32,13 @@ def _is_in_own_order(given: dict[str, Any]) -> bool:
 
 
 def _why_not_in_order(given: dict[str, Any]) -> Optional[str]:
-    """Why the service cannot give a folder that it reads in the order of the script. Else the
-    arguments say what a batch_sampler means."""
+    """Why the service cannot give a folder that it reads in the order of the script. None: it can,
+    and the arguments now say what a batch_sampler means."""
     try:
         # Ranks of a folder take turns by batches, whatever its DistributedSampler says.
         found = listed({**given, "ranks": "auto"}, len(given["dataset"]))
         if found.indices is not None:
-            return "of a folder that it reads itself the service takes no list of samples"
+            return "the service takes no list of samples for a folder that it reads itself"
         sampler = found.meant.get("sampler", given["sampler"])
         if sampler is not None:
             meant_by(sampler)

@@ -1,9 +1,9 @@
-"""A DataLoader of which the script gives the order, and the service makes the samples.
+"""A DataLoader for which the script gives the order, and the service makes the samples.
 
 A sampler or batch_sampler of any class is asked for its order as PyTorch would ask it: PyTorch's own
 DataLoader goes over the indices, so that the same ones are drawn from the same generators. What was
 drawn is a listed order (docs/order.md): a dataset of its own at the service, which a job has in
-sequence. All else, as positions and the numbers of epochs, is that of LocalDataLoader.
+sequence. All else, such as positions and the numbers of epochs, is as in LocalDataLoader.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .stalls import helps_service
 from .state import State
 from .steps import NotTakable
 
-# So many indices are drawn before the first of them is given: those of an epoch as a rule, and of a
-# sampler without a length, which may go on for ever, fewer.
+# So many indices are drawn before the first of them is given: as a rule those of an epoch. A
+# sampler without a length may go on for ever, so fewer of its indices are drawn.
 _PART = 1 << 20
 _PART_OF_ENDLESS = 1 << 14
 _OF_ORDER = ("batch_size", "shuffle", "sampler", "batch_sampler", "drop_last", "generator", "seed")
@@ -55,7 +55,7 @@ def _alone(index: Any) -> Any:
 
 
 class OwnOrderDataLoader(LocalDataLoader):
-    """What DataLoader.__init__ makes of itself then."""
+    """What DataLoader.__init__ makes of itself where a sampler of the script decides the order."""
 
     def begin_served(self, given: dict[str, Any], served: ServedDataset) -> None:
         self._given, self._why = given, "its sampler decides the order"
@@ -71,7 +71,7 @@ class OwnOrderDataLoader(LocalDataLoader):
         super()._set_up_local()
 
     def _made_loader(self) -> Any:
-        """What it gives is a list of indices at a time; of samples one by one, a list of one."""
+        """It gives a list of indices at a time; where samples come one by one, a list of one."""
         passed = {name: value for name, value in self._passed.items() if name in _OF_ORDER}
         return self._make(_Indices(len(self._given["dataset"])), collate_fn=(
             _alone if self._arguments.batch_size is None else list), **passed)
@@ -137,7 +137,7 @@ class OwnOrderDataLoader(LocalDataLoader):
             served.release()
 
     def _joined(self, served: ServedDataset, sizes: list[int], consumed: int) -> Job:
-        """A job of this part of the order, behind so many of its samples."""
+        """A job of this part of the order, which goes on behind `consumed` of its samples."""
         one_by_one = self._arguments.batch_size is None
         arguments = args.changed(
             self._arguments, brought=served, dataset=served.path,
@@ -159,7 +159,7 @@ class OwnOrderDataLoader(LocalDataLoader):
         return job
 
     def _loaded_here(self, part: list[Any], position: Position, why: str) -> Iterator[Any]:
-        """As LocalDataLoader does it, in the order that was drawn."""
+        """Loads the samples as LocalDataLoader does, in the order that was drawn."""
         if not self._has_said_why:
             self._has_said_why = True
             args.say(f"{self._served.kind} is loaded by this script's own workers, as PyTorch would: "
@@ -205,8 +205,8 @@ class OwnOrderDataLoader(LocalDataLoader):
         return [one.state_dict() for one in self._stateful_samplers()]
 
     def _replayed(self, begin: State) -> Iterator[Any]:
-        """The order of an epoch that was begun before: drawn anew from the same generators, and, where
-        that makes another one, from the states of samplers that have some."""
+        """The order of an epoch that was begun before: drawn anew from the same generators, and,
+        where that makes another order, from the states of samplers that have some."""
         drawn, is_same = self._drawn_as(begin)
         if is_same:
             return drawn

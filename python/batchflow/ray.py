@@ -37,12 +37,12 @@ _EVERY_S = 1.0  # from one look at the nodes to the next
 _ANSWER_S = GRACE_S + 10  # the longest that an actor may take to answer
 _AGENT_S = 60.0  # the longest that a job waits for the agent of its node
 _HAND_OVER_S = 35.0  # for an agent to hand over what it keeps: `drain` of batchflowd, and some more
-_LEAVE_S = _HAND_OVER_S + 5  # so long before its node goes an agent begins
+_LEAVE_S = _HAND_OVER_S + 5  # an agent begins to leave so long before its node goes
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Of the whole service. `num_cpus` of a node are an agent's."""
+    """The settings of the whole service. An agent takes `num_cpus` of its node."""
 
     datasets: tuple[str, ...]
     state: str
@@ -307,8 +307,8 @@ def start(datasets: Mapping[str, Any], state: Any, *, num_cpus: float = 1,
 
 
 def status() -> list[dict[str, Any]]:
-    """Of each actor that answers: its node, role, socket, the processes of its daemon (None while it
-    does not listen) and of itself, and how often it has started its daemon."""
+    """For each actor that answers: its node, role, socket, the processes of its daemon (None while
+    it does not listen) and of itself, and how often it has started its daemon."""
     coordinator = _coordinator()
     actors = [actor for _, actor in _agents()]
     calls = [one.status.remote() for one in ([coordinator] if coordinator else []) + actors]
@@ -342,8 +342,8 @@ def _end(actors: list[Any], kill: bool) -> None:
 
 
 def beside_an_agent(function: Any, *arguments: Any) -> Any:
-    """What the function answers: here or, if this node has no agent but others do, in a task on one of
-    those. The head of many clusters has no CPUs, and so no agent."""
+    """Calls the function and returns its answer: here or, if this node has no agent but others do,
+    in a task on one of those. The head of many clusters has no CPUs, and so no agent."""
     nodes = [node for node, _ in _agents()]
     if not nodes or _this_node() in nodes:
         return function(*arguments)

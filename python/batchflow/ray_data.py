@@ -57,7 +57,7 @@ def _size(make: Any) -> tuple[int, int]:
 
 
 def _bytes(kind: str, shape: tuple[int, ...]) -> int:
-    """Of a field of one sample, roughly: the length of a ragged one is not known."""
+    """The bytes of a field of one sample, roughly: the length of a ragged field is not known."""
     size = 2 if kind == "bfloat16" else np.dtype(kind).itemsize
     return size * int(np.prod([max(1, length) for length in shape]))
 

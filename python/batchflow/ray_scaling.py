@@ -1,9 +1,8 @@
-"""How many agents prepare on nodes that are there for nothing else, and Ray's autoscaler is asked for
-(docs/ray.md).
+"""Decides how many agents run on nodes that are there for nothing else, and asks Ray's autoscaler
+for these nodes (docs/ray.md).
 
-What jobs wait for tells it: the part of their time in which they waited for preparation while workers
-were busy. Such nodes have the resource `batchflow_agent`, so that what is asked for is them and no
-other kind.
+It goes by the part of jobs' time in which they waited for preparation while workers were busy. Such
+nodes have the resource `batchflow_agent`, so that Ray brings no other kind.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class Look:
 
 
 def workers_wanted(before: Look, now: Look) -> float:
-    """With so many workers no rank would have waited for preparation; without ranks, none are."""
+    """With so many workers no rank would have waited for preparation; 0 without ranks."""
     spent = now.spent - before.spent
     if spent <= 0 or now.at <= before.at:
         return 0
@@ -61,7 +60,7 @@ def workers_wanted(before: Look, now: Look) -> float:
 
 
 def request(count: int) -> None:
-    """It holds until the next call in this Ray cluster, whoever makes that."""
+    """The request holds until the next one in this Ray cluster, by any program."""
     from ray.autoscaler.sdk import (  # type: ignore[import-not-found, unused-ignore]
         request_resources)
     request_resources(bundles=[{RESOURCE: 1}] * count)
@@ -75,7 +74,7 @@ def _status(socket: Path) -> dict[str, Any]:
 
 
 class CpuAgents:
-    """At least `least` and at most `most`. They are asked for by `ask`."""
+    """The number of agents: at least `least` and at most `most`. `ask` asks Ray for their nodes."""
 
     def __init__(self, least: int, most: int, ask: Callable[[int], None] = request,
                  status: Callable[[Path], dict[str, Any]] = _status):
@@ -106,7 +105,7 @@ class CpuAgents:
         if before is None or now.at < before.at:
             return
         more = math.ceil((workers_wanted(before, now) - now.workers) / now.of_agent)
-        # What was asked for has not come yet, so what jobs wait for now asks for no more.
+        # Nodes that were asked for have not come yet, so no more are asked for.
         more = 0 if more > 0 and self._there < self.wanted else more
         self._too_many = self._too_many + 1 if more < 0 else 0
         if more > 0:

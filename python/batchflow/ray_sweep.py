@@ -34,7 +34,7 @@ _WAIT_S = 0.2
 
 
 class Refused(Exception):
-    """Another try would end as this one."""
+    """Another try would end as this one did."""
 
 
 @dataclass
@@ -54,8 +54,8 @@ class _Part:
 
 
 def _program(same: str) -> str:
-    """Of this node: the one that its environment names, or the path of the machine where the sweep
-    was begun, or what is in PATH."""
+    """The program of this node: the one that its environment names, or the path on the machine
+    where the sweep was begun, or the one in PATH."""
     named = os.environ.get("BATCHFLOW_SIM")
     for program in [named] if named else [same, "batchflow-sim"]:
         if found := shutil.which(program):
@@ -164,7 +164,7 @@ class Sweep:
         part = self._running[lines]
         try:
             self._hear(part, ray.get(next(lines)))
-        except StopIteration:  # what it has not made crashed, and would again
+        except StopIteration:  # the runs that are missing crashed, and would again
             del self._running[lines]
             self._over += len(part.runs)
         except ray.exceptions.RayTaskError as problem:

@@ -156,7 +156,7 @@ class Receipts:
         self._is_first = True
 
     def add(self, session: "Session", batch: "Batch", raw: "c.RawBatch") -> None:
-        """A step, before the script gets its batch."""
+        """Adds a step, before the script gets its batch."""
         if self._begin:
             self._chain.append(self._begin)
             self._begin, self.goes_on = b"", True

@@ -1,4 +1,4 @@
-"""Batches of other sizes than a job's, for a batch_sampler that says at each step how many."""
+"""Batches of other sizes than a job's, for a batch_sampler that says the size at each step."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def read(given: dict[str, Any]) -> tuple[Optional[Buffer], int]:
 
 
 def features_of(features: Any, samples: int) -> tuple["array[float]", int]:
-    """All values in turn, and how many a sample has."""
+    """All values in turn, and how many values a sample has."""
     rows = features.detach() if hasattr(features, "detach") else features
     rows = rows.tolist() if hasattr(rows, "tolist") else [list(row) for row in rows]
     if len(rows) != samples:

@@ -4,7 +4,7 @@
     epoch,key,score
     0,17,2.30258512
 
-1 is the version of the format, and the number behind it that of the dataset's samples. Each score
+1 is the version of the format, and the last number is that of the dataset's samples. Each score
 that is reported is a line, in the order in which they come; docs/python.md describes it.
 """
 

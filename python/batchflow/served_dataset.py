@@ -38,7 +38,7 @@ _BUNDLE_MOST = 48 << 10
 _MAKES = "and the service makes arrays, numbers and texts, and tuples, lists and dicts of these"
 _PROBED = 8  # samples
 _MEASURED = 64  # samples more, where they differ in length
-# Room for one that differs, beside the longest that was seen. A longer one is corrupt.
+# Room for a sample that differs, over the longest that was seen. A longer sample is corrupt.
 _ROOM_TIMES, _ROOM_MORE = 4, 256
 _SEED = 1000
 _PROBED_LEAST = 3  # however long they take
@@ -50,7 +50,8 @@ _AT_HAND = ("list", "tuple", "range", "ndarray", "Tensor", "TensorDataset", "dic
 
 
 class ByFolder(NotTakable):
-    """It may go otherwise in the folder of the script, if it has paths that begin there."""
+    """Another result is possible in the folder of the script, if the Dataset has paths that begin
+    there."""
 
 
 class _StatePickler(pickle.Pickler):
@@ -140,8 +141,8 @@ class Packed:
             raise NotTakable(f"sample 0 has {self.shown['problem']}, {_MAKES}")
 
     def begin_here(self) -> bool:
-        """Has confined processes begin in the folder in which the script is, which is then part of
-        what the Dataset is."""
+        """Lets confined processes begin in the folder in which the script is. The folder is then
+        part of what the Dataset is."""
         here = os.getcwd()
         if here == "/" or "folder" in self.packer.content:
             return False
@@ -227,8 +228,8 @@ class Tried(NamedTuple):
 
 class ServedDataset:
     """A Dataset as the service loads it. Throws NotTakable, with the reason, for one that has to be
-    loaded here. `meant`: arguments of the DataLoader that replace those given. `sampler_kind`: of a
-    sampler that says the order of each epoch, its class; else nothing."""
+    loaded here. `meant`: arguments of the DataLoader that replace those given. `sampler_kind`: the
+    class of a sampler that says the order of each epoch; else empty."""
 
     _held: HeldFile
 
@@ -402,9 +403,9 @@ def _longest(packed: Packed, probe: Probe, shown: list[dict[str, Any]], until: f
 
 
 def _layout_of_all(every: list[dict[str, Any]], room: int, more: int) -> dict[str, Any]:
-    """The layout that all samples share; else the one of samples that say themselves what they are.
-    `room`: for such a sample, if the script says so. `more`: the longest one of those of which only the
-    length was looked at."""
+    """The layout that all samples share; else that of samples that each say their own parts.
+    `room`: for such a sample, if the script says so. `more`: the longest of the samples of which
+    only the length was looked at."""
     first = every[0]
     if first["layout"] is not None and all(one["layout"] == first["layout"] for one in every):
         return dict(first["layout"])

@@ -235,7 +235,7 @@ class Session:
         try:
             all_keys, all_scores = array("Q", keys), array("f", scores)
         except OverflowError:
-            raise ValueError(f"among keys {min(keys)} to {max(keys)} is one of no sample; keys are "
+            raise ValueError(f"one of the keys {min(keys)} to {max(keys)} has no sample; keys are "
                              f"0 to {self.info.dataset_samples - 1}") from None
         count = len(all_keys)
         c.check(self._library.bf_loader_report_scores(

@@ -143,7 +143,7 @@ def put_together(tree: Any, leaves: Any, tuples: type = tuple) -> Any:
 
 
 def layout_of(sample: Any) -> dict[str, Any]:
-    """Of what parts a sample is, and where each of them stands in its bytes."""
+    """Which parts a sample has, and where each of them stands in its bytes."""
     values: list[Any] = []
     tree = taken_apart(sample, values)
     parts, at = [], 0
@@ -170,8 +170,8 @@ def is_plain(layout: dict[str, Any], types: Any) -> bool:
 
 
 def shown_of(sample: Any) -> dict[str, Any]:
-    """What tells two samples apart: of what parts they are, and what stands in these. `layout`: None
-    for a sample that has none which others could share."""
+    """What tells two samples apart: their parts, and what stands in these. `layout`: None for a
+    sample that has no layout which others could share."""
     try:
         row = open_row(sample)
     except Unpackable as problem:
@@ -195,7 +195,7 @@ def shown_of(sample: Any) -> dict[str, Any]:
 
 
 def _summed(raw: Any, part: dict[str, Any]) -> list[float]:
-    """A checksum, and of floats sums that show whether others are almost the same."""
+    """A checksum, and for floats also sums that show whether others are almost the same."""
     import numpy
     made: list[float] = [zlib.crc32(raw)]
     kind = numpy.dtype(part["type"])
@@ -220,8 +220,8 @@ def words(part: dict[str, Any]) -> str:
 
 # --------------------------------------------------------------------------- samples that differ --
 #
-# Samples of which each has other parts, or parts of other lengths, say themselves what they are: a
-# row begins with its own length and with its parts, as JSON, and zeros fill it up.
+# Where samples differ in their parts, or in the lengths of these, each says its own: a row begins
+# with its length and with its parts, as JSON, and zeros fill it up.
 
 _OPEN = struct.Struct("<II")  # bytes of the JSON, and of all
 
@@ -288,13 +288,13 @@ def _open_head(row: Any) -> tuple[Any, int]:
 
 
 def _head_shown(head: Any) -> Any:
-    """Of a sample of very many parts, what tells it from others."""
+    """The head, or for a sample of very many parts a hash that tells it from others."""
     text = json.dumps(head)
     return head if len(text) < SHOWN_BYTES // 4 else hashlib.sha256(text.encode()).hexdigest()
 
 
 def _open_places(head: Any, at: int) -> list[tuple[int, int, str]]:
-    """Of each part where it begins, its bytes and its type."""
+    """For each part: where it begins, its bytes and its type."""
     import numpy
     made = []
     for _, name, shape in head[1]:
@@ -362,7 +362,7 @@ class Joiner:
     def __init__(self, layout: dict[str, Any]):
         import numpy
         self._tree = tree = layout["tree"]
-        # Samples that are flat are most, and need no second look at their shape.
+        # Most samples are flat, and need no second look at their shape.
         self._flat: Any = None
         if tree != 0 and tree[0] != "dict" and tree[1] == list(range(len(tree[1]))):
             self._flat = tuple if tree[0] == "tuple" else list
@@ -381,8 +381,8 @@ class Joiner:
         if type(sample) is not self._flat or len(sample) != len(self._parts):
             values = []
             if taken_apart(sample, values) != self._tree:
-                raise ValueError("its parts are other ones than those of other samples; samples that "
-                                 "differ are for local=True")
+                raise ValueError("its parts differ from those of other samples; samples that differ "
+                                 "are for local=True")
         for value, part in zip(values, self._parts):
             part[0][...] = self._checked(value, part)
         return self._row
@@ -422,7 +422,7 @@ def _drawn_from() -> list[bytes]:
 
 
 def memory_bytes(process: Union[int, str] = "self") -> int:
-    """Of a process, what its bound counts."""
+    """The memory of a process that its bound counts."""
     with open(f"/proc/{process}/status", encoding="ascii") as status:
         for line in status:
             if line.startswith("VmData:"):

@@ -49,7 +49,7 @@ def _is_small(module: str) -> bool:
 
 
 def _measured(step: dict[str, Any], bundle: dict[str, Any]) -> Optional[str]:
-    # With an output that is declared, nothing calls it, which would take a sample.
+    # With a declared output nothing calls the function, which would take a sample.
     shown = {**step, "python": json.dumps({**bundle, "output": ["uint8", [1]]})}
     name = hashlib.sha256(f"{sys.executable} {step['python']}".encode()).hexdigest()[:40]
     try:

@@ -74,8 +74,8 @@ _open, _os_open = open, os.open
 
 
 def open_null_too(file: Any, mode: str = "r", *arguments: Any, **named: Any) -> Any:
-    """Replaces open(). Libraries, as dill, which torch.utils.data imports, open /dev/null for writing
-    to see of what types files are; the sandbox allows no file to be opened for that."""
+    """Replaces open(). Some libraries open /dev/null for writing, only to see the types of files
+    (dill, which torch.utils.data imports). The sandbox allows no file to be opened for that."""
     if file == os.devnull and not set(mode) <= set("rbtU"):
         file = _os_open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     return _open(file, mode, *arguments, **named)

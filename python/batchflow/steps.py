@@ -116,11 +116,11 @@ def _source_line(function: Any) -> tuple[str, int]:
 
 
 def _source(function: Any) -> tuple[str, int, ast.FunctionDef]:
-    """Without its decorators: the text, and at which line it begins."""
+    """The text of a function without its decorators, and the line at which it begins."""
     try:
         lines, first = inspect.getsourcelines(function)
     except (OSError, TypeError):
-        raise NotTakable(f"{function.__qualname__}: its source is not to be had; write it into a "
+        raise NotTakable(f"{function.__qualname__}: its source cannot be found; write it into a "
                          "file") from None
     text = textwrap.dedent("".join(lines))
     node = ast.parse(text).body[0]
@@ -245,7 +245,8 @@ def _value(value: Any) -> Any:
 
 
 class Packer:
-    """Follows what a function uses. `takes_classes`: those of a script, too, by their source."""
+    """Follows what a function uses. `takes_classes`: it also takes classes of a script, by their
+    source."""
 
     def __init__(self, takes_classes: bool = False) -> None:
         self._takes_classes = takes_classes
@@ -287,7 +288,7 @@ class Packer:
         try:
             lines, first = inspect.getsourcelines(taken)
         except (OSError, TypeError):
-            raise NotTakable(f"the source of {name} is not to be had; write it into a file") from None
+            raise NotTakable(f"the source of {name} cannot be found; write it into a file") from None
         text = textwrap.dedent("".join(lines))
         node = ast.parse(text).body[0]
         self.content["functions"].append(text)

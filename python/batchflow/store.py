@@ -92,7 +92,7 @@ class Store:
         return opened
 
     def __len__(self) -> int:
-        """Of a feed, as many as it may ever have."""
+        """How many samples there are; of a feed, as many as it may ever have."""
         return self._samples
 
     def __getitem__(self, key: Union[int, str]) -> Batch:

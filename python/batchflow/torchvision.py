@@ -162,8 +162,8 @@ class _Reader:
 
     def _take_picture_steps(self, transform: Any, anywhere: bool) -> None:
         if self._scaled and not anywhere:
-            raise NotMappable("it changes what are not bytes any more; put it before ToTensor, or "
-                              "what else scales to 0..1")
+            raise NotMappable("it changes bytes, and these are numbers already; put it before "
+                              "ToTensor, or what else scales to 0..1")
         self._pictures += steps_of(transform, self._planes and not anywhere)
 
     def steps(self) -> list[dict[str, Any]]:

@@ -179,8 +179,8 @@ struct Scenario {
 Scenario small_scenario();
 // Anything at all.
 Scenario random_scenario(std::uint64_t seed);
-// The same with up to ten nodes, 14 jobs and 100,000 samples of mixed sizes, and more that may be
-// told.
+// The same with up to ten nodes, 14 jobs and 100,000 samples of mixed sizes, and of more kinds of
+// faults.
 Scenario wide_scenario(std::uint64_t seed);
 
 }  // namespace batchflow::test

@@ -163,7 +163,7 @@ class Loader(Served):
                 pass
         with self.assertRaisesRegex(ValueError, "2 keys and 1 scores"):
             loader.report_scores([1, 2], [1.0])
-        with self.assertRaisesRegex(ValueError, "among keys -1 to 2 is one of no sample; keys are 0"):
+        with self.assertRaisesRegex(ValueError, "one of the keys -1 to 2 has no sample; keys are 0"):
             loader.report_scores([-1, 2], [1.0, 1.0])
         with self.assertRaisesRegex(RuntimeError, "order='weighted'"):
             batchflow.DataLoader("rows").report_scores([1], [1.0])

@@ -203,7 +203,7 @@ class Scripts(Compared):
         self.assertEqual(len(said), 1, said)
         self.assertIn("8 of 51 samples cannot be decoded: .ppm (8); JPEG, PNG", said[0])
         (replaced,) = self.said_by(lambda: epoch(corrupt_ratio_max=0.2))
-        self.assertIn("had others in their place: 9 up to the end of epoch 0", replaced)
+        self.assertIn("were replaced by others: 9 up to the end of epoch 0", replaced)
         self.assertEqual(self.said_by(lambda: epoch(corrupt_ratio_max=0.2)), [])  # it was said
         with self.assertRaisesRegex(batchflow.RefusedError, "lets a job ask for 0.5"):
             epoch(corrupt_ratio_max=0.6)

@@ -112,7 +112,7 @@ class Replaced(Served):
                     list(loader)
             self.assertEqual(len(said), 1, [str(one.message) for one in said])
             self.assertRegex(str(said[0].message), rf"sample \d+ of {type(dataset).__name__} could not "
-                             "be made, and another one stands for it")
+                             "be made, and another sample stands for it")
 
 
 @needs("torch")

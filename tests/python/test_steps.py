@@ -213,7 +213,7 @@ class Steps(Served):
                 self.assertEqual(done.stdout.split(" ", 3)[:2], ["True", str(self.ROWS - 2)],
                                  done.stderr)
                 self.assertIn("[7, 77]", done.stdout)
-                self.assertIn("corrupt samples of rows had others in their place: 2 up to the end of "
+                self.assertIn("corrupt samples of rows were replaced by others: 2 up to the end of "
                               "epoch 0", done.stderr)
                 said = self.daemon.log.read_text()
                 self.assertIn(words, said)

@@ -52,7 +52,7 @@ class Tables(Folder):
         with self.assertRaisesRegex(batchflow.ServiceError, "it has no column 'sumary'"):
             iter(self.loader(column="sumary"))
         for wrong in ("", "a,pin"):
-            with self.assertRaisesRegex(ValueError, "is no name that can be said here"):
+            with self.assertRaisesRegex(ValueError, "cannot be written here"):
                 self.loader(column=wrong)
         with self.assertRaisesRegex(TypeError, "label should be a text"):
             self.loader(label=3)

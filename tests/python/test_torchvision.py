@@ -102,8 +102,8 @@ class Mapping(unittest.TestCase):
                      "bilinear, bicubic and nearest",
                      "transform 1, RandomPerspective: the service has no such step",
                      "transform 4, Lambda: the service has no such step",
-                     "transform 5, ColorJitter: it changes what are not bytes any more",
-                     "transform 7, Resize: it changes what are not bytes any more"):
+                     "transform 5, ColorJitter: it changes bytes, and these are numbers already",
+                     "transform 7, Resize: it changes bytes, and these are numbers already"):
             self.assertIn(part, text)
         for transform, why in ((T.Normalize(MEAN, STD), "before ToTensor"),
                                (T.Resize(8, max_size=10), "max_size"),
