@@ -85,14 +85,15 @@ void add_calibrate_command(CLI::App& app, Action& action) {
       app.add_subcommand("calibrate", "Learn a machine and its data from a recorded run");
   const auto options = std::make_shared<CalibrateOptions>();
   command
-      ->add_option("JOURNAL", options->journal, "Of `batchflowd --journal`, or of `run --journal`")
+      ->add_option("JOURNAL", options->journal,
+                   "A journal of `batchflowd --journal`, or of `run --journal`")
       ->required();
   options->outputs.add(*command, "cluster", "YAML");
   options->outputs.add(*command, "workload", "YAML");
   options->outputs.add(*command, "json", "JSON");
   command->footer(
-      "What no time in the journal tells is assumed, and said. `batchflowctl calibrate DATASET`\n"
-      "measures more.\n"
+      "What the journal's times do not tell is assumed, and named. `batchflowctl calibrate\n"
+      "DATASET` measures more.\n"
       "Example:\n"
       "  batchflow-sim calibrate state/journal --cluster=seen.yaml --workload=seen-data.yaml");
   command->callback([options, &action] { action = [options] { return calibrate(*options); }; });

@@ -162,7 +162,7 @@ int show_faults(const FaultTraceOptions& options) {
 void add_fault_trace_command(CLI::App& trace, Action& action) {
   const auto options = std::make_shared<FaultTraceOptions>();
   CLI::App* command = trace.add_subcommand(
-      "faults", "What failed in a cluster, by class, and the same for --faults of a run");
+      "faults", "Show what failed in a cluster, by class, and write it for --faults of a run");
   command
       ->add_option("FILE", options->trace,
                    "A JSON list of events fault_start and fault_end, plain, gzip or zstd; - for\n"

@@ -140,7 +140,7 @@ void add_question(CLI::App& command, WhatIfOptions& options) {
                   "cluster.nodes.0.cache=64gb")
       ->allow_extra_args(false);
   output::add_whole_number(command, "--seeds", options.question.seeds, 1, 1000,
-                           "Runs of each, by which intervals are known (default: 5)");
+                           "Runs of each, from which intervals follow (default: 5)");
   options.outputs.add(command, "json", "JSON");
 }
 

@@ -421,7 +421,7 @@ void add_calibrate_command(CLI::App& app, const std::string& service, Action& ac
   options->given.add_options(*command);
   command->add_option("--pipeline", options->pipeline,
                       "A name or a file; default: imagenet-train for pictures, else none");
-  command->add_option("--name", options->name, "Of the cluster that is written (here)")
+  command->add_option("--name", options->name, "The name of the cluster that is written (here)")
       ->check([](const std::string& name) {
         const bool is_name =
             !name.empty() && name.find_first_not_of(

@@ -17,9 +17,9 @@ void DatasetPath::add_options(CLI::App& command) {
   command.add_option("--format", format, "The format of the data; default: it is found out");
   command.add_option(
       "--tokens", tokens,
-      "Tokens of a sample, for files of tokens; of a sequence that documents are packed into");
-  command.add_option("--column", column, "The column that is the sample, of tables");
-  command.add_option("--label", label, "The column that is its label, of tables");
+      "Tokens of a sample, for files of tokens; or of a sequence, for documents that are packed");
+  command.add_option("--column", column, "Of tables: the column that is the sample");
+  command.add_option("--label", label, "Of tables: the column that is its label");
 }
 
 DatasetPath find_dataset(const std::string& text, DatasetPath given, const std::string& service) {

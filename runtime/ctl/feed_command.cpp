@@ -213,7 +213,7 @@ void add_feed_command(CLI::App& app, Action& action) {
                     "A name that no other producer of the feed has; default: batchflowctl, or "
                     "batchflowctl-watch");
     one->add_flag("--cannot-wait", options->cannot_wait,
-                  "Where the feed has no room, have it leave records out, and count them");
+                  "Where the feed has no room, let it leave records out, and count them");
     one->add_flag("--end", options->end, "Say at the end that the feed ends, for all producers");
   }
   sent->add_option("--size", options->size,

@@ -107,7 +107,8 @@ void add_operate_commands(CLI::App& app, const std::string& service, Action& act
       service, action, "reload", nothing,
       [](const json& answer) { return output::printable(answer.value("text", "")) + "\n"; }, true);
   CLI::App* ahead =
-      app.add_subcommand("warm", "Read a dataset once, so that the cache keeps of it what it can")
+      app.add_subcommand("warm",
+                         "Read a dataset once, so that the cache keeps as much of it as it can")
           ->fallthrough();
   const auto dataset = std::make_shared<std::string>();
   const auto pipeline = std::make_shared<std::string>();

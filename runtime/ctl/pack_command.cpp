@@ -243,9 +243,11 @@ void add_pack_command(CLI::App& app, Action& action) {
   command->add_option("--packing", options->sequences.packing,
                       "Pack documents into sequences of --tokens: concat (end to end), whole, or "
                       "buckets (documents of like length)");
-  command->add_option("--packing-seed", options->sequences.seed, "Of the order of the documents");
-  command->add_option("--rows", options->sequences.rows,
-                      "Of whole: so many sequences are one sample, and all samples cost the same");
+  command->add_option("--packing-seed", options->sequences.seed,
+                      "The seed of the order of the documents");
+  command->add_option(
+      "--rows", options->sequences.rows,
+      "With whole: so many sequences are one sample, and all samples cost the same");
   command->add_option("--mix", options->sequences.mixture,
                       "Documents of folders, each at its share of the tokens: web:0.7+code:0.3");
   command->add_option("--end-token", options->end_token, "A token that follows each document")

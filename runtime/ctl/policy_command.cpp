@@ -148,7 +148,7 @@ void add_policy_command(CLI::App& app, const std::string& service, Action& actio
   install->add_flag("--shadow", *as_shadow,
                     "Its eviction policies are shown all requests, and decide nothing");
   install->add_flag("--uncertified", *uncertified,
-                    "Also without a certificate, in a process of its own");
+                    "Load it without a certificate, too, in a process of its own");
   install
       ->add_option("--watch", *watch_s,
                    "For how many seconds jobs' waiting is watched (default: 60)")
@@ -191,9 +191,10 @@ void add_policy_command(CLI::App& app, const std::string& service, Action& actio
       },
       shadows_table);
   CLI::App* reset =
-      command->add_subcommand("reset", "Let a plugin in again that was ejected")->fallthrough();
+      command->add_subcommand("reset", "Let a plugin that was ejected in again")->fallthrough();
   const auto hash = std::make_shared<std::string>();
-  reset->add_option("HASH", *hash, "Of the plugin's file, or how it begins")->required();
+  reset->add_option("HASH", *hash, "The hash of the plugin's file, or its first digits")
+      ->required();
   add_request(
       *reset, service, action, "policy_reset",
       [hash] {

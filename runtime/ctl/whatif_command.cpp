@@ -360,15 +360,15 @@ void add_whatif_command(CLI::App& app, const std::string& service, Action& actio
   command->add_option("--hours", options->hours, "How far to look (default: 1)")
       ->check(output::number_between(0.0001, 1000));
   output::add_whole_number(*command, "--seeds", options->seeds, 1, 1000,
-                           "Simulations of each, by which intervals are known (default: 3)");
+                           "Simulations of each, from which intervals follow (default: 3)");
   command->add_flag("--apply", options->apply,
                     "Set the best candidate, as policy set does, if it is surely better");
   command
       ->add_option("--measure", options->measure_s,
-                   "With --apply: seconds of now that what comes of it is compared with "
+                   "With --apply: how many seconds of now its effect is compared with "
                    "(default: 5)")
       ->check(output::number_between(0, 3600));
-  command->add_flag("--past", options->past, "Show what came of those that were applied");
+  command->add_flag("--past", options->past, "Show the effects of candidates that were applied");
   options->outputs.add(*command, "json", "JSON");
   command->footer(
       "Examples:\n"

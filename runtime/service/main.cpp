@@ -111,10 +111,10 @@ void CommandLine::add_options(CLI::App& app) {
       ->check(CLI::Range(-1, 65535));
   app.add_option(
       "--tcp", tcp,
-      "[ADDRESS:]PORT for jobs on other machines, on loopback unless said; default: none");
+      "[ADDRESS:]PORT for jobs on other machines; without ADDRESS on loopback; default: none");
   app.add_option("--tcp-token", tcp_token,
                  "File of tokens, one a line; a remote job must show one of them");
-  app.add_option("--tcp-certificate", tcp_certificate, "In PEM: remote jobs come by TLS alone");
+  app.add_option("--tcp-certificate", tcp_certificate, "In PEM: remote jobs must use TLS");
   app.add_option("--tcp-key", tcp_key, "The certificate's key, in PEM");
   app.add_flag("--tcp-feeds", tcp_feeds,
                "Producers on other machines may send to feeds, with a token of --tcp-token");
@@ -156,7 +156,7 @@ void CommandLine::add_options(CLI::App& app) {
   app.add_flag("--open-datasets", open_datasets, "Jobs may name folders that they can read");
   app.add_option("--corrupt-ratio-allowed", corrupt_ratio_allowed,
                  "The largest part of its samples that a job may allow to be corrupt, as 5%");
-  app.add_flag("--journal", journal, "Record what the engine is told, for replay");
+  app.add_flag("--journal", journal, "Record the events of the engine, for replay");
   app.add_flag("--explain", explain,
                "Keep the last decisions of policies, for batchflowctl explain");
   app.add_option("--check", checked_file,

@@ -142,7 +142,7 @@ void add_replay_command(CLI::App& app, Action& action) {
   command->add_option("--to", options->to, "Jobs submitted before this");
   command
       ->add_option("--scale-gpus", options->scale_gpus,
-                   "The part of the cluster's nodes, store and links, and of the jobs, to take")
+                   "Replay this part of the cluster's nodes, store and links, and of the jobs")
       ->check(output::number_between(1e-6, 1));
   command
       ->add_option("--set", options->overrides,
