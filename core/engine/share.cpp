@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t words_for(std::size_t items) {
   return (items + 63) / 64;
 }
-constexpr Access kNobody{ItemId::none(), 0, kUnknownUse};
+constexpr Access kNoItem{ItemId::none(), 0, kUnknownUse};
 // How many pinned items are passed by for one newcomer. After that the newcomer stays out. If it
 // must be in, the unpinned resident with the lowest id leaves.
 constexpr std::size_t kPinnedPassed = 64;
@@ -86,7 +86,7 @@ void Share::announce(std::vector<Access>& requests) {
   if (numbers_) {
     for (Access& one : requests) one.item = give_number(one.item);
   }
-  note(kNobody);
+  note(kNoItem);
   policy_->announced(requests);
 }
 
@@ -306,17 +306,17 @@ void Share::evict(ItemId item, std::vector<ItemId>& evicted) {
 // --------------------------------------------------------------------------------- capacity ----
 
 void Share::set_capacity(Slots capacity) {
-  note(kNobody);
+  note(kNoItem);
   capacity_ = capacity;
   policy_->resized(capacity);
   if (incoming_) incoming_->resized(capacity);
 }
 
 bool Share::shrink(std::size_t& limit, std::vector<ItemId>& evicted) {
-  note(kNobody);
+  note(kNoItem);
   while (used_ > capacity_ && evictable() > 0) {
     if (limit == 0) return false;
-    Victim victim = ask_victim(kNobody, limit);
+    Victim victim = ask_victim(kNoItem, limit);
     if (limit == 0) return false;
     --limit;
     if (victim.reason != Refused::none) {
@@ -342,7 +342,7 @@ void Share::grow_numbers(std::size_t items) {
   if (!aside_.empty()) aside_.grow(words_.size());
   if (!more_slots_.empty()) more_slots_.grow(items);
   numbered_ = items;
-  note(kNobody);
+  note(kNoItem);
   policy_->grow(items);
   if (incoming_) incoming_->grow(items);
 }
@@ -366,7 +366,7 @@ void Share::scored(ItemId item, float score) {
 }
 
 void Share::epoch_began(JobId job, std::uint32_t epoch) {
-  note(kNobody);
+  note(kNoItem);
   policy_->epoch_began(job, epoch);
   if (incoming_) incoming_->epoch_began(job, epoch);
 }
@@ -398,7 +398,7 @@ void Share::announce_residents(std::size_t limit) {
 
 bool Share::adopt(std::size_t limit, std::vector<ItemId>* adopted) {
   if (!incoming_) return true;
-  note(kNobody);
+  note(kNoItem);
   if (incoming_->wants_announcements()) announce_residents(limit);
   // A slice is bounded in words, too: a large share may hold few items.
   for (std::size_t budget = 64 * limit; adopted_ < numbered_; ++adopted_) {

@@ -301,7 +301,7 @@ std::string jobs_text(const ObservedWorkload& observed, const NamedData& named,
     }
     if (order == Order::mixed) {
       derived.assumed.push_back(fmt::format(
-          "job {} reads a mixture, whose sources are not known here; all samples weigh the same",
+          "job {} reads a mixture, and its sources are not known here; all samples weigh the same",
           name));
       order = Order::weighted;
     } else if (order == Order::weighted)

@@ -468,7 +468,7 @@ typedef enum bf_form { BF_PREPARED = 0, BF_DECODED = 1, BF_ENCODED = 2 } bf_form
 typedef struct bf_store_options {
   size_t struct_size;
   const char* service; /* these as bf_loader_options has them */
-  const char* dataset; /* also a feed, whose records have their numbers as keys */
+  const char* dataset; /* also a feed: the key of a record is its number */
   const char* pipeline;
   const char* reading;
   bf_form form;

@@ -262,7 +262,7 @@ class Hostile final : public Answering {
 
 }  // namespace
 
-TEST_CASE("wrong answers of another process hurt nobody") {
+TEST_CASE("wrong answers of another process do no harm") {
   int rejected = 0;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     for (const auto kind :

@@ -335,7 +335,7 @@ void Driver::on(const engine::MixtureSet& command) {
     if (!why.empty()) violated("a client's mixture: " + why);
     return;
   }
-  if (client->changes_asked.empty()) violated("new weights that nobody asked for");
+  if (client->changes_asked.empty()) violated("new weights that were not asked for");
   const order::MixtureChange asked = client->changes_asked.front();
   client->changes_asked.pop_front();
   if (asked.parts != parts || command.at < asked.at) violated("other weights than asked for");

@@ -115,7 +115,7 @@ TEST_CASE("jobs that come together share what is prepared, from their next epoch
   CHECK(preparations(true, false) >= alone - 2 * 13);
 }
 
-TEST_CASE("a job whose new stream has no room stays where it is, and ends") {
+TEST_CASE("a job without room in its new stream stays where it is, and ends") {
   for (Bytes dram = 60'000; dram <= 150'000; dram += 2'000) {
     CAPTURE(dram);
     for (const bool shared : {false, true}) {

@@ -1,4 +1,4 @@
-"""Live jobs at agents of a cluster, whose feed has its log on the coordinator's machine."""
+"""Live jobs at agents of a cluster. Their feed has its log on the coordinator's machine."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A service over several nodes whose memory holds a part of the data, and whose drives hold the
+"""A service over several nodes. Their memory holds a part of the data, and their drives hold the
 rest (--spill)."""
 
 import shutil

@@ -287,7 +287,7 @@ class Untouched(Ideal):
 
 
 class FromAnotherMachine(Ideal):
-    """As a job has it whose service is reached by TCP."""
+    """As a job has it that reaches its service by TCP."""
 
     def serve(self, failing, *arguments):
         self.port, token = free_port(), self.folder / "token"

@@ -1,4 +1,4 @@
-"""Nodes on hosts of their own: network namespaces, whose links are slow or cut."""
+"""Nodes on hosts of their own: network namespaces with links that are slow or cut."""
 
 import subprocess
 import sys

@@ -106,16 +106,16 @@ class Jobs(OnRay):
         for epoch in zip(*ranks):
             self.assertEqual(sorted(sum(epoch, [])), list(range(ROWS)))
 
-    def killed(self, whose, what):
+    def killed(self, node_id, what):
         """Kills a process while jobs run, and returns what was there before."""
         jobs = [self.job(node, epochs=2, pause=0.01) for node in self.nodes]
         self.begun(jobs)
         before = self.daemons()
-        os.kill(before[whose][what], signal.SIGKILL)
-        wait_until(lambda: not lives(before[whose]["daemon"]), 30, "the daemon's end")
+        os.kill(before[node_id][what], signal.SIGKILL)
+        wait_until(lambda: not lives(before[node_id]["daemon"]), 30, "the daemon's end")
         self.check(jobs, 2)
         self.wait_for_agents(self.nodes)
-        self.assertNotEqual(self.daemons()[whose]["daemon"], before[whose]["daemon"])
+        self.assertNotEqual(self.daemons()[node_id]["daemon"], before[node_id]["daemon"])
         return before
 
     def test_a_daemon_of_an_agent_is_killed(self):

@@ -47,7 +47,7 @@ def chained(records):
 
 
 def ids_of(record):
-    """Of a dataset of 257 to 65,536 samples, whose ids have two bytes."""
+    """Of a dataset of 257 to 65,536 samples: their ids have two bytes."""
     return list(array.array("H", base64.b64decode(record["ids"])))
 
 

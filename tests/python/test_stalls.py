@@ -38,7 +38,7 @@ class Seen(logging.Handler):
 
 class Said(unittest.TestCase):
     def said(self, *times):
-        """Of an epoch at whose begin, first batch and end the loader had these times."""
+        """Of an epoch: the loader had these times at its begin, first batch and end."""
         left = [{"wait_s": waited, "between_s": between} for waited, between in times]
         stalls = EpochStalls(lambda: left.pop(0))
         stalls.first_came()

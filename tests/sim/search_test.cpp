@@ -1,5 +1,4 @@
-// `batchflow-sim search`: the search alone on functions whose answer is known, and as users call
-// it.
+// `batchflow-sim search`: the search alone, on functions with known answers, and as users call it.
 #include "sim/search.h"
 
 #include <doctest/doctest.h>

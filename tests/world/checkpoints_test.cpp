@@ -200,7 +200,7 @@ TEST_CASE("a job goes back over the end of an epoch, and its validation is not r
   CHECK(run.jobs[0].ended_s == doctest::Approx(2.055 + 0.05 + 3 * 1 + 2 * 0.1).epsilon(1e-6));
 }
 
-TEST_CASE("a job whose node stays away is refused, checkpoint or not") {
+TEST_CASE("a job is refused if its node stays away, checkpoint or not") {
   const output::RunResult run =
       watch(forty_steps("checkpoint: {every: 10}", "{kind: node-lost, target: node, at: 1750ms}") +
             "engine: {rank_timeout: 10s}\n");

@@ -1,4 +1,4 @@
-"""In the shape of PyTorch's super resolution: a Dataset over a folder, whose input and target come
+"""In the shape of PyTorch's super resolution: a Dataset over a folder, where input and target come
 from one picture."""
 
 import json

@@ -196,7 +196,7 @@ TEST_CASE("nodes die and come back at random, and every job has each sample once
   });
 }
 
-TEST_CASE("an agent that lies is sent away, and hurts nobody else") {
+TEST_CASE("an agent that lies is sent away, and harms no other") {
   Cluster cluster(1);
   std::atomic<std::uint64_t> batches{0};
   JobPlan plan = cluster.plan(cluster.nodes.front());

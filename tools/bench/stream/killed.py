@@ -1,5 +1,5 @@
-"""A job on a live service that is killed, whose ranks are killed, and that changes in size and in
-weights. What its ranks had is compared with a job to which nothing happens.
+"""A job changes in size and in weights, its ranks are killed, and so is its live service. What its
+ranks had is compared with a job to which nothing happens.
 
 A rank is a process. After each step it writes the keys of its batch and its state; a checkpoint is
 the last step that all ranks have written. When ranks are killed, all begin again from there, as a

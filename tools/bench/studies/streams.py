@@ -1,5 +1,5 @@
-"""Studies of one job whose samples come in an order of time: what it waits for, and what its buffer
-has. They compare no policies beside each other's waiting, so they have a table of their figures.
+"""Studies of one job that has its samples in an order of time: what it waits for, and what its
+buffer has. They compare no policies beside each other's waiting, so they have a table of their figures.
 """
 
 from __future__ import annotations
