@@ -13,10 +13,71 @@
 namespace batchflow::config {
 namespace {
 
-std::uint32_t count(ConfigSection& section, std::string_view key, std::uint32_t fallback,
-                    std::int64_t least, std::int64_t greatest) {
-  return static_cast<std::uint32_t>(section.integer(key, fallback, least, greatest));
+// The table of settings beside preset and policies: calls `visit` with the name, value and bounds
+// of each. What is read and what is written follow from it.
+template <class Config, class Visit>
+void visit_table(Config& config, Visit& visit) {
+  // A setting that is added to EngineConfig and not here does not compile: each needs a name.
+  auto& [preset, policies, seed, credits, ready_window, generation_epochs, block_bytes,
+         blocks_least, item_slot_bytes, corrupt_ratio_max, rank_timeout, read_attempts,
+         delivery_attempts, retry_wait, share_streams, share_nodes, helper_nodes, workers_per_rank,
+         workers_held_during_reads, hold_ingredients, count_staging, staging_bytes,
+         staging_sector_bytes, blocks_in_flight_per_worker, look_ahead_most, late_after_p99,
+         journal_bytes_max, promise_log_bytes_max] = config;
+  visit.seed("seed", seed);
+
+  visit.count("credits", credits, 1, engine::kCreditsMost);
+  visit.count("ready_window", ready_window, 1, 64);
+  visit.count("generation_epochs", generation_epochs, 1, 254);
+  visit.bytes("block_bytes", block_bytes, 1);
+  visit.count("blocks_least", blocks_least, 1, 1 << 20);
+  visit.bytes("item_slot_bytes", item_slot_bytes, 1);
+  visit.ratio("corrupt_ratio_max", corrupt_ratio_max);
+  visit.duration("rank_timeout", rank_timeout, engine::kRankTimeoutLeast, engine::kDurationMost);
+
+  visit.count("read_attempts", read_attempts, 1, 100);
+  visit.count("delivery_attempts", delivery_attempts, 1, 100);
+  visit.duration("retry_wait", retry_wait, engine::kRetryWaitLeast, engine::kDurationMost);
+
+  visit.flag("share_streams", share_streams);
+  visit.flag("share_nodes", share_nodes);
+  visit.count("helper_nodes", helper_nodes, 0, engine::kHelperNodesMost);
+  visit.count("workers_per_rank", workers_per_rank, 0, engine::kWorkersPerRankMost);
+  visit.flag("workers_held_during_reads", workers_held_during_reads);
+  visit.flag("hold_ingredients", hold_ingredients);
+  visit.flag("count_staging", count_staging);
+  visit.bytes("staging_bytes", staging_bytes, 0);
+  visit.bytes("staging_sector_bytes", staging_sector_bytes, 1);
+  visit.count("blocks_in_flight_per_worker", blocks_in_flight_per_worker, 1, 64);
+  visit.count("look_ahead_most", look_ahead_most, 0, 1 << 20);
+  visit.count("late_after_p99", late_after_p99, 0, engine::kLateAfterMost);
+
+  visit.bytes("journal_bytes_max", journal_bytes_max, 4096);
+  visit.bytes("promise_log_bytes_max", promise_log_bytes_max, 4096);
 }
+
+// Each setting that the section does not have stays as it is.
+class SettingReader {
+ public:
+  explicit SettingReader(ConfigSection& section) : section_(section) {}
+
+  void seed(std::string_view key, std::uint64_t& value) { value = section_.seed(key, value); }
+  void count(std::string_view key, std::uint32_t& value, std::int64_t least,
+             std::int64_t greatest) {
+    value = static_cast<std::uint32_t>(section_.integer(key, value, least, greatest));
+  }
+  void bytes(std::string_view key, Bytes& value, Bytes least) {
+    value = section_.bytes(key, value, least);
+  }
+  void ratio(std::string_view key, Ratio& value) { value = section_.ratio(key, value); }
+  void flag(std::string_view key, bool& value) { value = section_.flag(key, value); }
+  void duration(std::string_view key, Duration& value, Duration least, Duration greatest) {
+    value = section_.duration(key, value, least, greatest);
+  }
+
+ private:
+  ConfigSection& section_;
+};
 
 void read_preset(ConfigSection& section, engine::EngineConfig& config) {
   const std::string name = section.text("preset", config.preset);
@@ -50,45 +111,8 @@ engine::EngineConfig read_engine_config(ConfigSection& section) {
   read_preset(section, config);
   section.section("policies",
                   [&](ConfigSection& policies) { read_policies(policies, config.policies); });
-  config.seed = section.seed("seed", config.seed);
-
-  config.credits = count(section, "credits", config.credits, 1, engine::kCreditsMost);
-  config.ready_window = count(section, "ready_window", config.ready_window, 1, 64);
-  config.generation_epochs = count(section, "generation_epochs", config.generation_epochs, 1, 254);
-  config.block_bytes = section.bytes("block_bytes", config.block_bytes, 1);
-  config.blocks_least = count(section, "blocks_least", config.blocks_least, 1, 1 << 20);
-  config.item_slot_bytes = section.bytes("item_slot_bytes", config.item_slot_bytes, 1);
-  config.corrupt_ratio_max = section.ratio("corrupt_ratio_max", config.corrupt_ratio_max);
-  config.rank_timeout = section.duration("rank_timeout", config.rank_timeout,
-                                         engine::kRankTimeoutLeast, engine::kDurationMost);
-
-  config.read_attempts = count(section, "read_attempts", config.read_attempts, 1, 100);
-  config.delivery_attempts = count(section, "delivery_attempts", config.delivery_attempts, 1, 100);
-  config.retry_wait = section.duration("retry_wait", config.retry_wait, engine::kRetryWaitLeast,
-                                       engine::kDurationMost);
-
-  config.share_streams = section.flag("share_streams", config.share_streams);
-  config.share_nodes = section.flag("share_nodes", config.share_nodes);
-  config.helper_nodes =
-      count(section, "helper_nodes", config.helper_nodes, 0, engine::kHelperNodesMost);
-  config.workers_per_rank =
-      count(section, "workers_per_rank", config.workers_per_rank, 0, engine::kWorkersPerRankMost);
-  config.workers_held_during_reads =
-      section.flag("workers_held_during_reads", config.workers_held_during_reads);
-  config.hold_ingredients = section.flag("hold_ingredients", config.hold_ingredients);
-  config.count_staging = section.flag("count_staging", config.count_staging);
-  config.staging_bytes = section.bytes("staging_bytes", config.staging_bytes, 0);
-  config.staging_sector_bytes =
-      section.bytes("staging_sector_bytes", config.staging_sector_bytes, 1);
-  config.blocks_in_flight_per_worker =
-      count(section, "blocks_in_flight_per_worker", config.blocks_in_flight_per_worker, 1, 64);
-  config.look_ahead_most = count(section, "look_ahead_most", config.look_ahead_most, 0, 1 << 20);
-  config.late_after_p99 =
-      count(section, "late_after_p99", config.late_after_p99, 0, engine::kLateAfterMost);
-
-  config.journal_bytes_max = section.bytes("journal_bytes_max", config.journal_bytes_max, 4096);
-  config.promise_log_bytes_max =
-      section.bytes("promise_log_bytes_max", config.promise_log_bytes_max, 4096);
+  SettingReader reader(section);
+  visit_table(config, reader);
   return config;
 }
 
@@ -139,51 +163,38 @@ std::string value_of(Number number) {
   return fmt::format("{}", number);
 }
 
+// Writes a setting a line.
+class SettingWriter {
+ public:
+  void seed(std::string_view key, std::uint64_t value) { put(key, value); }
+  void count(std::string_view key, std::uint32_t value, std::int64_t, std::int64_t) {
+    put(key, value);
+  }
+  void bytes(std::string_view key, Bytes value, Bytes) { put(key, value); }
+  void ratio(std::string_view key, Ratio value) { put(key, value); }
+  void flag(std::string_view key, bool value) { put(key, value); }
+  void duration(std::string_view key, Duration value, Duration, Duration) { put(key, value); }
+
+  template <class Value>
+  void put(std::string_view key, const Value& value) {
+    text_ += fmt::format("{}={}\n", key, value_of(value));
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
 }  // namespace
 
 std::string text_of(const engine::EngineConfig& config) {
-  // A setting that is added to EngineConfig and not here does not compile: each needs a name.
-  const auto& [preset, policies, seed, credits, ready_window, generation_epochs, block_bytes,
-               blocks_least, item_slot_bytes, corrupt_ratio_max, rank_timeout, read_attempts,
-               delivery_attempts, retry_wait, share_streams, share_nodes, helper_nodes,
-               workers_per_rank, workers_held_during_reads, hold_ingredients, count_staging,
-               staging_bytes, staging_sector_bytes, blocks_in_flight_per_worker, look_ahead_most,
-               late_after_p99, journal_bytes_max, promise_log_bytes_max] = config;
-  std::string text;
-  const auto put = [&text](std::string_view key, const auto& value) {
-    text += fmt::format("{}={}\n", key, value_of(value));
-  };
-  put("preset", preset);
-  engine::visit_policies(policies, [&](std::string_view name, const std::string& chosen) {
-    put(fmt::format("policies.{}", name), chosen);
+  SettingWriter writer;
+  writer.put("preset", config.preset);
+  engine::visit_policies(config.policies, [&](std::string_view name, const std::string& chosen) {
+    writer.put(fmt::format("policies.{}", name), chosen);
   });
-  put("seed", seed);
-  put("credits", credits);
-  put("ready_window", ready_window);
-  put("generation_epochs", generation_epochs);
-  put("block_bytes", block_bytes);
-  put("blocks_least", blocks_least);
-  put("item_slot_bytes", item_slot_bytes);
-  put("corrupt_ratio_max", corrupt_ratio_max);
-  put("rank_timeout", rank_timeout);
-  put("read_attempts", read_attempts);
-  put("delivery_attempts", delivery_attempts);
-  put("retry_wait", retry_wait);
-  put("share_streams", share_streams);
-  put("share_nodes", share_nodes);
-  put("helper_nodes", helper_nodes);
-  put("workers_per_rank", workers_per_rank);
-  put("workers_held_during_reads", workers_held_during_reads);
-  put("hold_ingredients", hold_ingredients);
-  put("count_staging", count_staging);
-  put("staging_bytes", staging_bytes);
-  put("staging_sector_bytes", staging_sector_bytes);
-  put("blocks_in_flight_per_worker", blocks_in_flight_per_worker);
-  put("look_ahead_most", look_ahead_most);
-  put("late_after_p99", late_after_p99);
-  put("journal_bytes_max", journal_bytes_max);
-  put("promise_log_bytes_max", promise_log_bytes_max);
-  return text;
+  visit_table(config, writer);
+  return writer.text();
 }
 
 engine::EngineConfig engine_config_of(std::string_view text, std::string_view name) {
