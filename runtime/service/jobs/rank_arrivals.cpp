@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <random>
 #include <utility>
 #include <vector>
@@ -20,7 +21,6 @@
 #include "runtime/protocol/secret.h"
 #include "runtime/service/backend/slot_memory.h"
 #include "runtime/service/jobs/mixtures.h"
-#include "runtime/service/jobs/refusals.h"
 
 namespace batchflow::service {
 namespace {
@@ -40,6 +40,50 @@ std::uint64_t process_of(const Peer& peer, const protocol::JoinRequest& request)
   return is_remote(peer) ? request.pid : static_cast<std::uint64_t>(peer.process());
 }
 
+bool is_same_rank(const RankEnd& other, const Peer& peer, const protocol::JoinRequest& request) {
+  return is_remote(*other.peer) && is_remote(peer) && other.request.pid == request.pid;
+}
+
+// A remote rank notices before its service that their connection is gone. Other users know names
+// and process numbers, so only the ticket that a rank was given proves that it is the same.
+bool comes_back(const RankEnd& other, const Peer& peer, const protocol::JoinRequest& request) {
+  return request.rejoins && is_same_rank(other, peer, request) && !other.ticket.empty() &&
+         protocol::same_secret(other.ticket, request.ticket);
+}
+
+// Why the peer cannot be the rank that another is.
+Objection objection_beside(const RankEnd& other, const Peer& peer,
+                           const protocol::JoinRequest& request) {
+  const bool is_over = ::kill(other.peer->process(), 0) != 0 && errno == ESRCH;
+  return {is_over || is_same_rank(other, peer, request) ? kNotYet : "busy",
+          fmt::format("process {} is rank {} of job '{}' already, so process {} cannot be; "
+                      "give one of them another job name",
+                      process_of(*other.peer, other.request), request.rank, other.job->name,
+                      process_of(peer, request))};
+}
+
+// Why the job cannot take a rank with this request and these exemplars.
+Objection objection_of(const ServedJob& job, const protocol::JoinRequest& request,
+                       const ServedPipeline& pipeline, Digest exemplars) {
+  if (job.is_announced) {
+    // If one of its ranks has ended, all will soon.
+    const bool is_ending = std::count(job.ranks.begin(), job.ranks.end(), nullptr) > 0;
+    return {is_ending ? kNotYet : "busy",
+            fmt::format("job '{}' has begun with other ranks; it can be joined "
+                        "again when they have ended",
+                        job.name)};
+  }
+  std::string difference = difference_of(job.request, request);
+  if (difference.empty() && job.pipeline != &pipeline) difference = "the pipeline";
+  // A rank that comes back may not have been given yet what others had been given.
+  if (difference.empty() && !request.rejoins && job.exemplars != exemplars)
+    difference = "the exemplars";
+  if (difference.empty()) return {};
+  return {"bad_request",
+          fmt::format("the ranks of job '{}' do not agree: {}; start all with the same arguments",
+                      job.name, difference)};
+}
+
 // Whether two positions are in different mixtures. If their changes of weights are as many, all
 // else must be the same, too.
 bool are_apart(const order::Position& one, const order::Position& other) {
@@ -56,6 +100,36 @@ bool knows_more_changes(const order::Position& one, const order::Position& other
          one.fields().mixing && other.fields().mixing &&
          one.fields().mixing->fields().changes.size() >
              other.fields().mixing->fields().changes.size();
+}
+
+// Takes the position that the ranks of a job have come with. All have had the same steps; otherwise
+// there is no common step to go on from. Empty, or what is wrong.
+std::string take_positions(ServedJob& job) {
+  const protocol::JoinRequest& request = job.request;
+  for (const RankEnd* end : job.ranks) {
+    if (end->request.state.empty()) continue;
+    std::string problem;
+    std::optional<order::Position> position =
+        order::position_from_json(end->request.state, problem);
+    if (!position) return fmt::format("the state cannot be read: {}; begin without one", problem);
+    if (request.order == Order::mixed) {
+      problem = adopt_mixture(request, *job.dataset, *position);
+      if (!problem.empty()) return problem;
+      // A rank may not have heard yet of weights to come.
+      if (job.position && knows_more_changes(*job.position, *position)) *position = *job.position;
+    }
+    if (job.position && (position->epoch() != job.position->epoch() ||
+                         position->consumed() != job.position->consumed() ||
+                         position->next_record() != job.position->next_record() ||
+                         position->fields().left_out != job.position->fields().left_out ||
+                         are_apart(*job.position, *position)))
+      return fmt::format(
+          "the ranks are not at the same position: epoch {} after {} samples, "
+          "and epoch {} after {}; start all from the same checkpoint",
+          job.position->epoch(), job.position->consumed(), position->epoch(), position->consumed());
+    job.position = std::move(position);
+  }
+  return {};
 }
 
 }  // namespace
@@ -87,22 +161,7 @@ ServedJob* RankArrivals::join(Peer& peer, const protocol::JoinRequest& request,
     return nullptr;
   };
   if (jobs_.end_of(peer)) return refused("bad_request", "this connection has joined a job already");
-  if (const std::string problem = request_problem(request, dataset); !problem.empty())
-    return refused("bad_request", problem);
-  if (request.order == Order::live && request.order_options.fills_from == 0) {
-    const std::string problem =
-        feeds_.step_problem(dataset.id, std::uint64_t{request.batch_samples} * request.world_size);
-    if (!problem.empty()) return refused("bad_request", problem);
-  }
-  const std::optional<double> ratio = request.corrupt_ratio_max;
-  const double allowed = static_cast<double>(options_.corrupt_ratio_allowed.parts) / Ratio::kWhole;
-  if (ratio && *ratio > allowed)
-    return refused(
-        "not_allowed",
-        fmt::format("corrupt_ratio_max of {:g}: this service lets a job ask for {:g}; ask "
-                    "for no more, or its operator for more (corrupt_ratio_allowed of the "
-                    "node file)",
-                    *ratio, allowed));
+  if (const Objection why = objection_to(request, dataset)) return refused(why.word, why.text);
   const std::string name = request.job.empty()
                                ? fmt::format("{}-{:08x}-{}", peer.process(), start_, unnamed_++)
                                : request.job;
@@ -110,41 +169,15 @@ ServedJob* RankArrivals::join(Peer& peer, const protocol::JoinRequest& request,
   ServedJob* job = jobs_.find(peer.user(), name, dataset);
   if (RankEnd* const other =
           job && request.rank < job->ranks.size() ? job->ranks[request.rank] : nullptr) {
-    const bool is_same =
-        is_remote(*other->peer) && is_remote(peer) && other->request.pid == request.pid;
-    // A remote rank notices before its service that their connection is gone. Other users know
-    // names and process numbers, so only the ticket that a rank was given proves that it is the
-    // same.
-    const bool is_proven =
-        is_same && !other->ticket.empty() && protocol::same_secret(other->ticket, request.ticket);
-    if (is_proven && request.rejoins) other->peer->end();
-    const bool is_over = ::kill(other->peer->process(), 0) != 0 && errno == ESRCH;
-    return refused(
-        is_same || is_over ? kNotYet : "busy",
-        fmt::format("process {} is rank {} of job '{}' already, so process {} cannot be; "
-                    "give one of them another job name",
-                    process_of(*other->peer, other->request), request.rank, name,
-                    process_of(peer, request)));
+    if (comes_back(*other, peer, request)) other->peer->end();
+    const Objection why = objection_beside(*other, peer, request);
+    return refused(why.word, why.text);
   }
-  if (job && job->is_announced) {
-    // If one of its ranks has ended, all will soon.
-    const bool is_ending = std::count(job->ranks.begin(), job->ranks.end(), nullptr) > 0;
-    return refused(is_ending ? kNotYet : "busy",
-                   fmt::format("job '{}' has begun with other ranks; it can be joined "
-                               "again when they have ended",
-                               name));
-  }
-  std::string difference = job ? difference_of(job->request, request) : "";
-  if (job && difference.empty() && job->pipeline != &pipeline) difference = "the pipeline";
-  // A rank that comes back may not have been given yet what others had been given.
   const Digest exemplars = digest_of(request.exemplars);
-  if (job && difference.empty() && !request.rejoins && job->exemplars != exemplars)
-    difference = "the exemplars";
-  if (!difference.empty())
-    return refused("bad_request",
-                   fmt::format("the ranks of job '{}' do not agree: {}; start all with the same "
-                               "arguments",
-                               name, difference));
+  if (job) {
+    if (const Objection why = objection_of(*job, request, pipeline, exemplars))
+      return refused(why.word, why.text);
+  }
   if (!job) {
     auto made = std::make_unique<ServedJob>();
     const Bytes batch = SlotMemory::slot_bytes(
@@ -170,6 +203,26 @@ ServedJob* RankArrivals::join(Peer& peer, const protocol::JoinRequest& request,
   if (std::count(job->ranks.begin(), job->ranks.end(), nullptr) > 0) return nullptr;
   job->id = JobId(next_job_++);
   return job;
+}
+
+Objection RankArrivals::objection_to(const protocol::JoinRequest& request,
+                                     const ServedDataset& dataset) const {
+  if (std::string problem = request_problem(request, dataset); !problem.empty())
+    return {"bad_request", std::move(problem)};
+  if (request.order == Order::live && request.order_options.fills_from == 0) {
+    std::string problem =
+        feeds_.step_problem(dataset.id, std::uint64_t{request.batch_samples} * request.world_size);
+    if (!problem.empty()) return {"bad_request", std::move(problem)};
+  }
+  const std::optional<double> ratio = request.corrupt_ratio_max;
+  const double allowed = static_cast<double>(options_.corrupt_ratio_allowed.parts) / Ratio::kWhole;
+  if (ratio && *ratio > allowed)
+    return {"not_allowed",
+            fmt::format("corrupt_ratio_max of {:g}: this service lets a job ask for {:g}; ask "
+                        "for no more, or its operator for more (corrupt_ratio_allowed of the "
+                        "node file)",
+                        *ratio, allowed)};
+  return {};
 }
 
 // Each wake of the service and of a job costs as much as many a small batch, so a job that does not
@@ -246,55 +299,15 @@ bool RankArrivals::begin(ServedJob& job) {
   }
   event.ranks = inbox_.keep(std::move(nodes));
 
-  // Ranks that come back have had the same steps. Otherwise there is no common step to go on from.
+  if (request.order == Order::live && event.fills_from > 0)
+    event.fills_from = std::min(event.fills_from, feeds_.window_most(job.dataset->id));
+
   const auto refuse_all = [&](const std::string& why) {
     for (RankEnd* one : std::vector(job.ranks)) refuse(*one->peer, "bad_position", why);
     return false;
   };
-  for (const RankEnd* end : job.ranks) {
-    if (end->request.state.empty()) continue;
-    std::string problem;
-    std::optional<order::Position> position =
-        order::position_from_json(end->request.state, problem);
-    if (!position)
-      return refuse_all(fmt::format("the state cannot be read: {}; begin without one", problem));
-    if (request.order == Order::mixed) {
-      problem = adopt_mixture(request, *job.dataset, *position);
-      if (!problem.empty()) return refuse_all(problem);
-      // A rank may not have heard yet of weights to come.
-      if (job.position && knows_more_changes(*job.position, *position)) *position = *job.position;
-    }
-    if (job.position && (position->epoch() != job.position->epoch() ||
-                         position->consumed() != job.position->consumed() ||
-                         position->next_record() != job.position->next_record() ||
-                         position->fields().left_out != job.position->fields().left_out ||
-                         are_apart(*job.position, *position)))
-      return refuse_all(
-          fmt::format("the ranks are not at the same position: epoch {} after {} samples, "
-                      "and epoch {} after {}; start all from the same checkpoint",
-                      job.position->epoch(), job.position->consumed(), position->epoch(),
-                      position->consumed()));
-    job.position = std::move(position);
-  }
-  if (request.order == Order::mixed && !job.position) {
-    const std::uint64_t seed = engine::seed_group_of(event, job.dataset->bundle_shift);
-    std::string problem;
-    job.position = mixture_position(request, *job.dataset, seed, problem);
-    if (!job.position) return refuse_all(problem);
-  }
-  if (request.order == Order::live && event.fills_from > 0)
-    event.fills_from = std::min(event.fills_from, feeds_.window_most(job.dataset->id));
-  const std::optional<std::uint64_t> begin_at = request.order_options.begin_at;
-  if (begin_at && *begin_at > feeds_.next_record(job.dataset->id))
-    return refuse_all(fmt::format("it begins with record {}, and the feed has none behind {}",
-                                  *begin_at, feeds_.next_record(job.dataset->id)));
-  if (request.order == Order::live && !job.position &&
-      (request.order_options.from_newest || begin_at)) {
-    const std::uint64_t seed = engine::seed_group_of(event, job.dataset->bundle_shift);
-    job.position =
-        order::Position::live(job.dataset->index->version(), job.dataset->index->samples(), seed,
-                              begin_at.value_or(feeds_.next_record(job.dataset->id)));
-  }
+  if (const std::string why = take_positions(job); !why.empty()) return refuse_all(why);
+  if (const std::string why = settle_beginning(job, event); !why.empty()) return refuse_all(why);
   if (returning_ && job.position && request.rejoins) {
     if (const std::string why = returning_->objection(event.user, job.name, *job.position);
         !why.empty())
@@ -305,6 +318,28 @@ bool RankArrivals::begin(ServedJob& job) {
   jobs_.announce(job);
   inbox_.add(event);
   return true;
+}
+
+std::string RankArrivals::settle_beginning(ServedJob& job, const engine::JobJoined& event) {
+  const protocol::JoinRequest& request = job.request;
+  if (request.order == Order::mixed && !job.position) {
+    const std::uint64_t seed = engine::seed_group_of(event, job.dataset->bundle_shift);
+    std::string problem;
+    job.position = mixture_position(request, *job.dataset, seed, problem);
+    if (!job.position) return problem;
+  }
+  const std::optional<std::uint64_t> begin_at = request.order_options.begin_at;
+  if (begin_at && *begin_at > feeds_.next_record(job.dataset->id))
+    return fmt::format("it begins with record {}, and the feed has none behind {}", *begin_at,
+                       feeds_.next_record(job.dataset->id));
+  if (request.order == Order::live && !job.position &&
+      (request.order_options.from_newest || begin_at)) {
+    const std::uint64_t seed = engine::seed_group_of(event, job.dataset->bundle_shift);
+    job.position =
+        order::Position::live(job.dataset->index->version(), job.dataset->index->samples(), seed,
+                              begin_at.value_or(feeds_.next_record(job.dataset->id)));
+  }
+  return {};
 }
 
 void RankArrivals::check_waiting(Instant now) {

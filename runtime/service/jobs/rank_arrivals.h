@@ -8,12 +8,14 @@
 #include <string>
 
 #include "core/engine/engine_config.h"
+#include "core/engine/event.h"
 #include "runtime/protocol/messages.h"
 #include "runtime/service/datasets/datasets.h"
 #include "runtime/service/datasets/feeds.h"
 #include "runtime/service/inbox.h"
 #include "runtime/service/jobs/job.h"
 #include "runtime/service/jobs/peer.h"
+#include "runtime/service/jobs/refusals.h"
 #include "runtime/service/jobs/returning.h"
 #include "runtime/service/jobs/served_jobs.h"
 #include "runtime/service/jobs/users.h"
@@ -50,10 +52,15 @@ class RankArrivals {
   void check_waiting(Instant now);
 
  private:
+  // What is wrong with a request, whatever job it is for.
+  Objection objection_to(const protocol::JoinRequest& request, const ServedDataset& dataset) const;
   std::uint32_t credits(const protocol::JoinRequest& request, const ServedDataset& dataset,
                         ServedPipeline& pipeline) const;
   std::string quota_problem(uid_t user, Bytes bytes) const;
   double weight(uid_t user, double asked) const;
+  // Where a job begins that has come without a position: a mixture, and a live job that says where.
+  // Empty, or what is wrong with that.
+  std::string settle_beginning(ServedJob& job, const engine::JobJoined& event);
 
   const JobOptions& options_;
   const Users& users_;

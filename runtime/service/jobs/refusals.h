@@ -11,6 +11,15 @@
 
 namespace batchflow::service {
 
+// Why a rank may not join: a word for programs, and a text that says what to do. Without a text, it
+// may.
+struct Objection {
+  std::string_view word;
+  std::string text;
+
+  explicit operator bool() const { return !text.empty(); }
+};
+
 // Empty, or why the dataset has no job that asks for this.
 std::string request_problem(const protocol::JoinRequest& request, const ServedDataset& dataset);
 
