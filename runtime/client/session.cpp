@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -138,6 +139,41 @@ std::string greet(protocol::Channel& channel, const protocol::Companion* proxy,
   return problem.message;
 }
 
+// What a service hands a rank that it admits.
+struct Admitted {
+  protocol::JoinAnswer answer;
+  protocol::Rings rings;
+  protocol::Pace pace;
+};
+
+// Nothing, with the reason in `why`: this library cannot use the answer.
+std::optional<Admitted> admission_of(const protocol::Frame& frame,
+                                     const protocol::JoinRequest& request, std::string& why) {
+  std::optional<protocol::JoinAnswer> answer = protocol::decode_join_answer(frame.text, why);
+  if (!answer) return std::nullopt;
+  if (frame.descriptors.size() != 4) {
+    why = "it admits the job without two rings, a doorbell and the job's pace";
+    return std::nullopt;
+  }
+  protocol::Rings rings =
+      protocol::map_rings(frame.descriptors[0], frame.descriptors[1], answer->ring_bytes, why);
+  if (!rings) return std::nullopt;
+  if (answer->order_options != request.order_options) {
+    why =
+        "it is older than this library, and does not know 'drawing', 'draws', 'node_local', "
+        "'runs', 'rehearsed' and 'sources'; install the same version of both";
+    return std::nullopt;
+  }
+  if (answer->credits > protocol::credits_most(answer->ring_bytes)) {
+    why = fmt::format("{} credits are too many for rings of {} bytes", answer->credits,
+                      answer->ring_bytes);
+    return std::nullopt;
+  }
+  protocol::Pace pace = protocol::Pace::map_file(frame.descriptors[3], why);
+  if (!pace) return std::nullopt;
+  return Admitted{std::move(*answer), std::move(rings), std::move(pace)};
+}
+
 // Another user may have made the folder, since every user may write to the folder above it.
 bool is_own(const std::string& folder) {
   struct stat status {};
@@ -222,36 +258,15 @@ std::unique_ptr<Session> Session::open(const std::vector<std::string>& addresses
         request.dataset, refused->show, std::strerror(errno));
     return nullptr;
   }
-  auto admission = protocol::decode_join_answer(frame->text, why);
-  protocol::Rings rings;
-  protocol::Pace pace;
-  if (admission && frame->descriptors.size() == 4) {
-    rings = protocol::map_rings(frame->descriptors[0], frame->descriptors[1], admission->ring_bytes,
-                                why);
-    if (rings) pace = protocol::Pace::map_file(frame->descriptors[3], why);
-  } else if (admission) {
-    why = "it admits the job without two rings, a doorbell and the job's pace";
-  }
-  if (rings && admission->order_options != request.order_options) {
-    why =
-        "it is older than this library, and does not know 'drawing', 'draws', 'node_local', "
-        "'runs', "
-        "'rehearsed' and 'sources'; install the same version of both";
-    rings = {};
-  }
-  if (rings && admission->credits > protocol::credits_most(admission->ring_bytes)) {
-    why = fmt::format("{} credits are too many for rings of {} bytes", admission->credits,
-                      admission->ring_bytes);
-    rings = {};
-  }
-  if (!rings || !pace) {
+  std::optional<Admitted> admitted = admission_of(*frame, request, why);
+  if (!admitted) {
     problem = {Failure::protocol, fmt::format("the service's answer cannot be used: {}", why)};
     return nullptr;
   }
-  auto link = std::make_shared<Link>(std::move(channel), std::move(rings),
+  auto link = std::make_shared<Link>(std::move(channel), std::move(admitted->rings),
                                      std::move(frame->descriptors[2]), std::move(proxy));
   return std::unique_ptr<Session>(
-      new Session(std::move(link), std::move(pace), std::move(*admission)));
+      new Session(std::move(link), std::move(admitted->pace), std::move(admitted->answer)));
 }
 
 void Session::lose(std::string_view because) {
