@@ -1,4 +1,5 @@
 #include "programs/config/config.h"
+#include "tests/config_error.h"
 
 #include <doctest/doctest.h>
 
@@ -33,12 +34,7 @@ config::ConfigNode tree(std::initializer_list<Line> lines) {
 }
 
 std::string error_of(const config::ConfigNode& root, const config::ConfigSection::Reader& read) {
-  try {
-    config::read_config(root, read);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "";
+  return config_error([&] { config::read_config(root, read); });
 }
 
 }  // namespace

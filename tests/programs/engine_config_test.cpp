@@ -10,6 +10,7 @@
 
 #include "core/base/random.h"
 #include "programs/input/yaml.h"
+#include "tests/config_error.h"
 #include "tests/source_dir.h"
 
 namespace batchflow::test::engine_config_test {
@@ -31,12 +32,7 @@ engine::EngineConfig read(std::string_view text) {
 }
 
 std::string error_of(std::string_view text) {
-  try {
-    read(text);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "";
+  return config_error([&] { read(text); });
 }
 
 const fs::path kEngineConfigs = source_dir() / "configs/engine";

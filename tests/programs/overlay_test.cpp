@@ -9,6 +9,7 @@
 
 #include "core/base/config_value.h"
 #include "programs/input/yaml.h"
+#include "tests/config_error.h"
 #include "tests/source_dir.h"
 
 namespace batchflow::test::overlay_test {
@@ -20,12 +21,7 @@ input::OverlayModel read(const std::string& yaml) {
 }
 
 std::string refusal(const std::string& yaml) {
-  try {
-    read(yaml);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "nothing";
+  return config_error([&] { read(yaml); }, "nothing");
 }
 
 const std::string kRest = "{name: rest, samples_per_s: 10, dataset: {samples: 9, bytes: 1kb}";

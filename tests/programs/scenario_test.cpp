@@ -12,6 +12,7 @@
 
 #include "programs/input/workload_summary.h"
 #include "programs/input/yaml.h"
+#include "tests/config_error.h"
 #include "tests/source_dir.h"
 
 namespace batchflow::test::scenario_test {
@@ -24,12 +25,7 @@ input::Scenario read(const std::string& yaml) {
 
 // The message for a scenario that cannot be.
 std::string refusal(const std::string& yaml) {
-  try {
-    read(yaml);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "nothing";
+  return config_error([&] { read(yaml); }, "nothing");
 }
 
 const std::string kCluster = "cluster: {nodes: [{name: n, count: 2, gpus: 4, memory: 1gb}]}\n";

@@ -7,6 +7,7 @@
 
 #include "core/base/config_value.h"
 #include "core/base/random.h"
+#include "tests/config_error.h"
 #include "tests/traces/trace_files.h"
 
 namespace batchflow::test::access_trace_test {
@@ -31,12 +32,7 @@ std::string record(std::uint32_t time, std::uint64_t id, std::uint32_t size, std
 
 std::string error_of(const std::string& path,
                      traces::TraceFormat format = traces::TraceFormat::by_content) {
-  try {
-    traces::read_access_trace(path, format);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "";
+  return config_error([&] { traces::read_access_trace(path, format); });
 }
 
 constexpr auto kNoNext = traces::AccessTrace::kNoNext;

@@ -6,6 +6,7 @@
 
 #include "core/base/config_value.h"
 #include "core/base/random.h"
+#include "tests/config_error.h"
 
 namespace batchflow::test::generator_test {
 
@@ -18,12 +19,7 @@ std::uint64_t digest(const traces::AccessTrace& trace) {
 }
 
 std::string error_of(const std::string& spec) {
-  try {
-    traces::generate_access_trace(spec);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "";
+  return config_error([&] { traces::generate_access_trace(spec); });
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/base/config_value.h"
+#include "tests/config_error.h"
 
 namespace batchflow::test::failpoint_test {
 namespace {
@@ -53,12 +54,7 @@ int struck(int times) {
 }
 
 std::string problem(std::string_view text) {
-  try {
-    failpoint::configure_failpoints(text);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "";
+  return config_error([&] { failpoint::configure_failpoints(text); });
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "runtime/audio/sound_file.h"
 #include "runtime/sources/npy.h"
 #include "runtime/sources/pack_dataset.h"
+#include "tests/config_error.h"
 #include "tests/runtime/prepare/golden.h"
 #include "tests/runtime/prepare/harness.h"
 #include "tests/runtime/prepare/pictures.h"
@@ -69,12 +70,7 @@ std::unique_ptr<prepare::Pipeline> pipeline(std::string_view fields, std::string
 }
 std::string refusal(std::string_view fields, std::string_view steps,
                     const sources::SampleIndex& dataset) {
-  try {
-    pipeline(fields, steps, dataset);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "it was taken";
+  return config_error([&] { pipeline(fields, steps, dataset); }, "it was taken");
 }
 
 // One sample, prepared.

@@ -5,6 +5,7 @@
 
 #include "programs/input/yaml.h"
 #include "runtime/prepare/numbers.h"
+#include "tests/config_error.h"
 #include "tests/runtime/prepare/harness.h"
 #include "tests/runtime/sources/tar_bytes.h"
 #include "tests/source_dir.h"
@@ -24,12 +25,7 @@ FakeDataset rows(batch::ElementType type, std::vector<std::uint64_t> shape, bool
 
 std::string error_of(std::string_view steps,
                      const sources::SampleIndex& dataset = test::files_dataset()) {
-  try {
-    compile(steps, dataset);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "";
+  return config_error([&] { compile(steps, dataset); });
 }
 
 TEST_CASE("what cannot be carried out is refused, with its place and what to write") {

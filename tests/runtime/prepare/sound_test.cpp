@@ -12,6 +12,7 @@
 #include "core/base/random.h"
 #include "core/order/keys.h"
 #include "runtime/audio/sound_file.h"
+#include "tests/config_error.h"
 #include "tests/runtime/prepare/golden.h"
 #include "tests/runtime/prepare/harness.h"
 #include "tests/skip.h"
@@ -40,12 +41,7 @@ std::unique_ptr<prepare::Pipeline> steps(const std::string& text,
 }
 
 std::string problem_of(const std::string& text, const sources::SampleIndex& dataset = sounds()) {
-  try {
-    steps(text, dataset);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "";
+  return config_error([&] { steps(text, dataset); });
 }
 
 // The sample's values, and what is wrong with it.

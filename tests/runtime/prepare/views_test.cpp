@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/order/keys.h"
+#include "tests/config_error.h"
 #include "tests/runtime/prepare/harness.h"
 #include "tests/runtime/prepare/pictures.h"
 #include "tests/runtime/sources/tar_bytes.h"
@@ -38,12 +39,8 @@ std::unique_ptr<prepare::Pipeline> plain(std::string_view steps) {
 }
 
 std::string refusal(std::string_view text, const sources::SampleIndex& dataset) {
-  try {
-    test::compile(input::parse_yaml(text, "test.yaml"), dataset);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "it was taken";
+  return config_error([&] { test::compile(input::parse_yaml(text, "test.yaml"), dataset); },
+                      "it was taken");
 }
 
 Encoded jpeg() {

@@ -5,6 +5,7 @@
 
 #include "programs/input/yaml.h"
 #include "runtime/service/datasets/dataset_splits.h"
+#include "tests/config_error.h"
 #include "tests/runtime/ctl/program.h"
 #include "tests/runtime/service/live.h"
 
@@ -42,12 +43,7 @@ std::vector<std::uint64_t> rows_of(const std::string& service, const std::string
 }
 
 std::string error_of(const std::string& argument) {
-  try {
-    service::dataset_from_argument(argument);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
+  return config_error([&] { service::dataset_from_argument(argument); }, "no error");
 }
 
 // The engine could once tell 1,024 apart.

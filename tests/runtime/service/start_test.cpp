@@ -5,6 +5,7 @@
 
 #include "runtime/service/control/node_memory.h"
 #include "runtime/service/node_sockets.h"
+#include "tests/config_error.h"
 #include "tests/runtime/service/daemon.h"
 #include "tests/runtime/service/live.h"
 
@@ -12,12 +13,7 @@ namespace batchflow::test::start_test {
 namespace {
 
 std::string problem_of(service::NodeConfig config) {
-  try {
-    service::settle(config);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return {};
+  return config_error([&] { service::settle(config); });
 }
 
 TEST_CASE("too little memory, or more than the machine has, is refused with numbers") {
