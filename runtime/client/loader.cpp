@@ -30,10 +30,6 @@ std::uint64_t nanoseconds(std::chrono::nanoseconds duration) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(duration.count(), 0));
 }
 
-double weight_of_part(std::uint64_t part) {
-  return static_cast<double>(part) / order::Mixture::kWhole;
-}
-
 double seconds(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double>(duration).count();
 }
@@ -124,8 +120,8 @@ void Loader::adopt(std::unique_ptr<Session> session) {
   has_requested_ =
       request_.order != Order::weighted && request_.order_options.buffer_exemplars == 0;
   if (has_requested_) session_->link()->request_batches(admission_.credits);
-  for (const order::MixtureChange& change : asked_changes_) session_->link()->report(change);
-  if (!losses_.empty()) session_->link()->report_losses(losses_);
+  for (const order::MixtureChange& change : mixture_.asked()) session_->link()->report(change);
+  if (!mixture_.losses().empty()) session_->link()->report_losses(mixture_.losses());
   if (on_session_) on_session_();
 }
 
@@ -265,22 +261,8 @@ bool Loader::take_change() {
     lost(problem);
     return false;
   }
-  hear_of(record_.change);
-  // What was asked for before it, and is not among those known by then, was asked too often.
-  const auto answered = std::find_if(
-      asked_changes_.begin(), asked_changes_.end(),
-      [&](const order::MixtureChange& asked) { return asked.parts == record_.change.parts; });
-  if (answered != asked_changes_.end())
-    asked_changes_.erase(asked_changes_.begin(), std::next(answered));
+  mixture_.answered(record_.change);
   return true;
-}
-
-// No more than are to come at one time, twice over: a program that never asks for them keeps these.
-void Loader::hear_of(const order::MixtureChange& change) {
-  heard_changes_.push_back(change);
-  const std::size_t most =
-      std::min(order::Mixing::kChangesMost, order::Mixing::kChangedPartsMost / change.parts.size());
-  if (heard_changes_.size() > 2 * most) heard_changes_.pop_front();
 }
 
 // False: a part is missing.
@@ -558,7 +540,8 @@ bf_status Loader::reconnect(Clock::time_point deadline) {
     if (request_.order == Order::mixed) {
       std::string why;
       if (auto track = Track::begin(request_, admission_, why)) {
-        for (const order::MixtureChange& change : track->changes_beside(track_)) hear_of(change);
+        for (const order::MixtureChange& change : track->changes_beside(track_))
+          mixture_.hear_of(change);
         track_ = std::move(*track);
       }
     }
@@ -692,16 +675,16 @@ bf_status Loader::set_weights(std::span<const double> weights, std::uint64_t at)
     return fail(BF_BAD_ARGUMENT, "no mixture has so many samples; give a smaller 'at'");
   const std::size_t left =
       track_.is_known() ? track_.position().fields().mixing->changes_left() : 1;
-  if (asked_changes_.size() >= left)
+  if (mixture_.asked().size() >= left)
     return fail(BF_BAD_ARGUMENT,
                 "as many other weights are to come as a mixture of so many sources may have; ask "
                 "again when some of them are in force");
-  asked_changes_.push_back({at, order::Mixture::parts_of(weights)});
+  mixture_.ask({at, order::Mixture::parts_of(weights)});
   if (!session_) return BF_OK;
   const bf_status status = sends_until(Clock::now() + timeout_)(
       "the service does not read other weights; call again",
-      [&](Link& link) { return link.report(asked_changes_.back()); });
-  if (status != BF_OK) asked_changes_.pop_back();
+      [&](Link& link) { return link.report(mixture_.asked().back()); });
+  if (status != BF_OK) mixture_.take_back();
   return status;
 }
 
@@ -716,11 +699,8 @@ bf_status Loader::report_losses(std::span<const double> losses) {
                                              "for each, NAN for none",
                                              losses.size(), options.sources.size()));
   std::vector<float> reported;
-  losses_.resize(losses.size(), NAN);
-  for (std::size_t i = 0; i < losses.size(); ++i) {
-    reported.push_back(static_cast<float>(losses[i]));
-    if (std::isfinite(reported[i])) losses_[i] = reported[i];
-  }
+  for (const double loss : losses) reported.push_back(static_cast<float>(loss));
+  mixture_.keep_losses(reported);
   if (!session_) return BF_OK;
   return sends_until(Clock::now() + timeout_)(
       "the service does not read losses; call again",
@@ -728,14 +708,7 @@ bf_status Loader::report_losses(std::span<const double> losses) {
 }
 
 bf_status Loader::next_change(std::uint64_t& at, const double*& weights) {
-  if (heard_changes_.empty()) return BF_END;
-  at = heard_changes_.front().at;
-  shown_change_.clear();
-  for (const std::uint64_t part : heard_changes_.front().parts)
-    shown_change_.push_back(weight_of_part(part));
-  heard_changes_.pop_front();
-  weights = shown_change_.data();
-  return BF_OK;
+  return mixture_.next_change(at, weights) ? BF_OK : BF_END;
 }
 
 bf_status Loader::mixture(bf_mixture& out) {
@@ -743,28 +716,7 @@ bf_status Loader::mixture(bf_mixture& out) {
   if (!mixing) return fail(BF_BAD_ARGUMENT, "this loader has no mixture; open one with BF_MIXED");
   if (!track_.is_known())
     return fail(BF_BAD_ARGUMENT, "the job's position is not known: see bf_loader_state");
-  const order::Mixing::Fields fields = mixing->fields();
-  shown_mixture_ = {};
-  for (std::size_t i = 0; i < fields.sources.size(); ++i) {
-    shown_mixture_.first.push_back(fields.sources[i].first.value);
-    shown_mixture_.samples.push_back(fields.sources[i].samples);
-    shown_mixture_.taken.push_back(fields.states[i].taken);
-    shown_mixture_.weights.push_back(weight_of_part(fields.states[i].part));
-  }
-  for (const order::MixtureChange& change : fields.changes) {
-    shown_mixture_.changes_at.push_back(change.at);
-    for (const std::uint64_t part : change.parts)
-      shown_mixture_.changed_weights.push_back(weight_of_part(part));
-  }
-  out.drawn = mixing->drawn();
-  out.sources = fields.sources.size();
-  out.first = shown_mixture_.first.data();
-  out.samples = shown_mixture_.samples.data();
-  out.taken = shown_mixture_.taken.data();
-  out.weights = shown_mixture_.weights.data();
-  out.changes = fields.changes.size();
-  out.changes_at = shown_mixture_.changes_at.data();
-  out.changed_weights = shown_mixture_.changed_weights.data();
+  mixture_.show(*mixing, out);
   return BF_OK;
 }
 

@@ -10,7 +10,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -21,6 +20,7 @@
 #include "runtime/client/absence.h"
 #include "runtime/client/batchflow.h"
 #include "runtime/client/ideal_steps.h"
+#include "runtime/client/job_mixture.h"
 #include "runtime/client/job_reports.h"
 #include "runtime/client/session.h"
 #include "runtime/client/track.h"
@@ -85,7 +85,6 @@ class Loader {
   bf_status take_record(bf_batch& batch, bool only_end);
   bool read_record();
   bool take_change();
-  void hear_of(const order::MixtureChange& change);
   bool take_buffer();
   void wait_for_record(Clock::time_point until);
   bf_status give(bf_batch& batch);
@@ -169,17 +168,7 @@ class Loader {
   IdealSteps ideal_;
   std::string state_;
   JobReports reports_;
-  // Other weights that were asked for, until the service says from which draw on they count.
-  std::deque<order::MixtureChange> asked_changes_;
-  // Changes that it has heard of, until the program asks for them.
-  std::deque<order::MixtureChange> heard_changes_;
-  std::vector<double> shown_change_;
-  // The last loss of each source that was reported, for the next service; else not a number.
-  std::vector<float> losses_;
-  struct ShownMixture {
-    std::vector<std::uint64_t> first, samples, taken, changes_at;
-    std::vector<double> weights, changed_weights;
-  } shown_mixture_;
+  JobMixture mixture_;
   // Of a buffer that the service fills: what it has, and the parts of the next as they come.
   struct Buffer {
     std::vector<std::uint64_t> keys;
