@@ -73,6 +73,24 @@ HostedPolicy::HostedPolicy(const bf_policy& given, std::uint32_t unstable, std::
   if (policy.kind > BF_MIXTURE)
     throw ConfigError(fmt::format("there is no kind of policy {}", policy.kind));
   entry_.make = adaptor_of(static_cast<engine::PolicyKind>(policy.kind));
+  take_functions(policy, settled);
+  take_parameters(policy);
+  entry_.name = name_;
+  entry_.help = help_;
+  entry_.parameters = parameters_;
+  entry_.clairvoyant = (policy.flags & BF_CLAIRVOYANT) != 0;
+  entry_.next_uses = (policy.flags & BF_NEXT_USES) != 0;
+  entry_.reads_early = (policy.flags & BF_READS_EARLY) != 0 && settled;
+  entry_.ignores_hits = (policy.flags & BF_IGNORES_HITS) != 0;
+  entry_.whole_without_hits = (policy.flags & BF_WHOLE_WITHOUT_HITS) != 0;
+  entry_.simulated_only = (policy.flags & BF_SIMULATED_ONLY) != 0;
+  entry_.may_starve = (policy.flags & BF_MAY_STARVE) != 0;
+  entry_.from = from_;
+  entry_.plugin = this;
+  direct_ = std::make_shared<Hosting>(*this, false);
+}
+
+void HostedPolicy::take_functions(const bf_policy& policy, bool settled) {
   switch (policy.kind) {
     case BF_ALLOCATION:
       allocation = table_of<bf_allocation_functions>(policy.functions, "allocation");
@@ -82,39 +100,10 @@ HostedPolicy::HostedPolicy(const bf_policy& given, std::uint32_t unstable, std::
       default_to(allocation.forecast, [](void*, bf_forecast*) {});
       break;
     case BF_EVICTION:
-      eviction = table_of<bf_eviction_functions>(policy.functions, "eviction");
-      default_to(eviction.hit, [](void*, const bf_access*) {});
-      default_to(eviction.missed, [](void*, const bf_access*) { return std::uint32_t{BF_INSERT}; });
-      must_have(eviction.inserted, "inserted");
-      must_have(eviction.victim, "victim");
-      must_have(eviction.removed, "removed");
-      must_have(eviction.pinned, "pinned");
-      must_have(eviction.unpinned, "unpinned");
-      must_have(eviction.grow, "grow");
-      default_to(eviction.resized, [](void*, std::uint64_t) {});
-      default_to(eviction.forget, [](void*, std::uint32_t) {});
-      default_to(eviction.needed, [](void*, std::uint32_t, std::uint32_t) {});
-      default_to(eviction.scored, [](void*, std::uint32_t, float) {});
-      default_to(eviction.epoch_began, [](void*, std::uint32_t, std::uint32_t) {});
-      if (settled) eviction_unstable = table_of<bf_eviction_unstable>(policy.unstable, "eviction");
-      default_to(eviction_unstable.read_early,
-                 [](void*, const bf_access*) { return std::uint32_t{BF_EARLY_NO}; });
+      take_eviction(policy, settled);
       break;
     case BF_SELECTION:
-      selection = table_of<bf_selection_functions>(policy.functions, "selection");
-      must_have(selection.choose, "choose");
-      default_to(selection.looks_behind_ready, [](void*) { return 1u; });
-      default_to(selection.ask_again, [](void*) { return std::int64_t{BF_NEVER}; });
-      default_to(selection.epoch_began, [](void*, std::uint32_t, std::uint32_t) {});
-      default_to(selection.weigh, [](void*, std::uint32_t, const float* scores, float* weights,
-                                     std::uint64_t count) { std::copy_n(scores, count, weights); });
-      if (settled)
-        selection_unstable = table_of<bf_selection_unstable>(policy.unstable, "selection");
-      default_to(selection_unstable.blocks_to_choose_from, [](void*) { return 0u; });
-      default_to(selection_unstable.choose_samples,
-                 [](void*, const bf_samples_view*, std::uint32_t* picks, std::uint64_t count) {
-                   for (std::uint32_t i = 0; i < count; ++i) picks[i] = i;
-                 });
+      take_selection(policy, settled);
       break;
     case BF_DISPATCH:
       dispatch = table_of<bf_dispatch_functions>(policy.functions, "dispatch");
@@ -143,7 +132,45 @@ HostedPolicy::HostedPolicy(const bf_policy& given, std::uint32_t unstable, std::
       must_have(mixture.weigh, "weigh");
       break;
   }
+}
 
+void HostedPolicy::take_eviction(const bf_policy& policy, bool settled) {
+  eviction = table_of<bf_eviction_functions>(policy.functions, "eviction");
+  default_to(eviction.hit, [](void*, const bf_access*) {});
+  default_to(eviction.missed, [](void*, const bf_access*) { return std::uint32_t{BF_INSERT}; });
+  must_have(eviction.inserted, "inserted");
+  must_have(eviction.victim, "victim");
+  must_have(eviction.removed, "removed");
+  must_have(eviction.pinned, "pinned");
+  must_have(eviction.unpinned, "unpinned");
+  must_have(eviction.grow, "grow");
+  default_to(eviction.resized, [](void*, std::uint64_t) {});
+  default_to(eviction.forget, [](void*, std::uint32_t) {});
+  default_to(eviction.needed, [](void*, std::uint32_t, std::uint32_t) {});
+  default_to(eviction.scored, [](void*, std::uint32_t, float) {});
+  default_to(eviction.epoch_began, [](void*, std::uint32_t, std::uint32_t) {});
+  if (settled) eviction_unstable = table_of<bf_eviction_unstable>(policy.unstable, "eviction");
+  default_to(eviction_unstable.read_early,
+             [](void*, const bf_access*) { return std::uint32_t{BF_EARLY_NO}; });
+}
+
+void HostedPolicy::take_selection(const bf_policy& policy, bool settled) {
+  selection = table_of<bf_selection_functions>(policy.functions, "selection");
+  must_have(selection.choose, "choose");
+  default_to(selection.looks_behind_ready, [](void*) { return 1u; });
+  default_to(selection.ask_again, [](void*) { return std::int64_t{BF_NEVER}; });
+  default_to(selection.epoch_began, [](void*, std::uint32_t, std::uint32_t) {});
+  default_to(selection.weigh, [](void*, std::uint32_t, const float* scores, float* weights,
+                                 std::uint64_t count) { std::copy_n(scores, count, weights); });
+  if (settled) selection_unstable = table_of<bf_selection_unstable>(policy.unstable, "selection");
+  default_to(selection_unstable.blocks_to_choose_from, [](void*) { return 0u; });
+  default_to(selection_unstable.choose_samples,
+             [](void*, const bf_samples_view*, std::uint32_t* picks, std::uint64_t count) {
+               for (std::uint32_t i = 0; i < count; ++i) picks[i] = i;
+             });
+}
+
+void HostedPolicy::take_parameters(const bf_policy& policy) {
   if (policy.parameter_count > kParametersMost)
     throw ConfigError(fmt::format("it has more than {} parameters", kParametersMost));
   const auto keep = [&](std::string_view text) {
@@ -164,19 +191,6 @@ HostedPolicy::HostedPolicy(const bf_policy& given, std::uint32_t unstable, std::
     Parameters check(std::span(&parameter, 1));
     check.set(parameter.name, parameter.default_value);
   }
-  entry_.name = name_;
-  entry_.help = help_;
-  entry_.parameters = parameters_;
-  entry_.clairvoyant = (policy.flags & BF_CLAIRVOYANT) != 0;
-  entry_.next_uses = (policy.flags & BF_NEXT_USES) != 0;
-  entry_.reads_early = (policy.flags & BF_READS_EARLY) != 0 && settled;
-  entry_.ignores_hits = (policy.flags & BF_IGNORES_HITS) != 0;
-  entry_.whole_without_hits = (policy.flags & BF_WHOLE_WITHOUT_HITS) != 0;
-  entry_.simulated_only = (policy.flags & BF_SIMULATED_ONLY) != 0;
-  entry_.may_starve = (policy.flags & BF_MAY_STARVE) != 0;
-  entry_.from = from_;
-  entry_.plugin = this;
-  direct_ = std::make_shared<Hosting>(*this, false);
 }
 
 void* HostedPolicy::direct() const {

@@ -41,6 +41,12 @@ class HostedPolicy {
   void* direct() const;
 
  private:
+  // Of its kind; `settled`: the unstable ones, too, since the plugin has this program's version.
+  void take_functions(const bf_policy& policy, bool settled);
+  void take_eviction(const bf_policy& policy, bool settled);
+  void take_selection(const bf_policy& policy, bool settled);
+  void take_parameters(const bf_policy& policy);
+
   std::string name_;
   std::string help_;
   std::string from_;
