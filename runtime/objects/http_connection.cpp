@@ -300,6 +300,81 @@ HttpAnswer HttpConnection::exchange(const HttpRequest& request, const Parts& to,
   return answer;
 }
 
+template <class Parser>
+bool HttpConnection::take_head(Parser& head, std::size_t& held, const HttpLimits& limits,
+                               std::string& problem) {
+  boost::system::error_code error;
+  while (!head.is_header_done()) {
+    if (held == buffer_.size()) {
+      problem = "the head of its answer does not end";
+      return false;
+    }
+    const std::ptrdiff_t got =
+        receive(buffer_.data() + held, buffer_.size() - held, limits, problem);
+    if (got <= 0) return false;
+    held += static_cast<std::size_t>(got);
+    const std::size_t taken = head.put(boost::asio::buffer(buffer_.data(), held), error);
+    if (error && error != http::error::need_more) {
+      problem = fmt::format("its answer is no HTTP: {}", error.message());
+      return false;
+    }
+    std::memmove(buffer_.data(), buffer_.data() + taken, held - taken);
+    held -= taken;
+  }
+  return true;
+}
+
+void HttpConnection::take_into(HttpAnswer& answer, Parts to, std::size_t held,
+                               const HttpLimits& limits) {
+  if (held > to.left()) {
+    answer.problem = "its body is longer than its head says";
+    return;
+  }
+  to.put(std::span(buffer_).first(held));
+  answer.in_memory = held;
+  while (to.left() > 0) {
+    const std::span<std::byte> part = to.next();
+    const std::ptrdiff_t got = receive(part.data(), part.size(), limits, answer.problem);
+    if (got <= 0) return;
+    to.skip(static_cast<Bytes>(got));
+    answer.in_memory += static_cast<Bytes>(got);
+  }
+  answer.is_whole = true;
+}
+
+template <class Parser>
+bool HttpConnection::take_body(Parser& body, std::size_t held, const HttpLimits& limits,
+                               std::string& problem) {
+  boost::system::error_code error;
+  bool ended = false;
+  while (!body.is_done()) {
+    if (held > 0) {
+      const std::size_t taken = body.put(boost::asio::buffer(buffer_.data(), held), error);
+      if (error && error != http::error::need_more) {
+        problem = error == http::error::body_limit
+                      ? "its body is longer than was asked for"
+                      : fmt::format("its body is no HTTP: {}", error.message());
+        return false;
+      }
+      std::memmove(buffer_.data(), buffer_.data() + taken, held - taken);
+      held -= taken;
+      if (body.is_done()) break;
+      if (taken > 0 && !error) continue;
+    }
+    if (ended || held == buffer_.size()) return false;
+    const std::ptrdiff_t got =
+        receive(buffer_.data() + held, buffer_.size() - held, limits, problem);
+    if (got < 0) return false;
+    ended = got == 0;
+    held += static_cast<std::size_t>(got);
+    if (!ended) continue;
+    body.put_eof(error);
+    if (error || !body.is_done()) return false;
+  }
+  keeps_ = keeps_ && !ended && held == 0;
+  return true;
+}
+
 void HttpConnection::take(HttpAnswer& answer, const HttpRequest& request, Parts to,
                           const HttpLimits& limits) {
   buffer_.resize(kBuffer);
@@ -309,24 +384,7 @@ void HttpConnection::take(HttpAnswer& answer, const HttpRequest& request, Parts 
   head.body_limit(std::numeric_limits<std::uint64_t>::max());
   if (request.method == "HEAD") head.skip(true);
   std::size_t held = 0;
-  boost::system::error_code error;
-  while (!head.is_header_done()) {
-    if (held == buffer_.size()) {
-      answer.problem = "the head of its answer does not end";
-      return;
-    }
-    const std::ptrdiff_t got =
-        receive(buffer_.data() + held, buffer_.size() - held, limits, answer.problem);
-    if (got <= 0) return;
-    held += static_cast<std::size_t>(got);
-    const std::size_t taken = head.put(boost::asio::buffer(buffer_.data(), held), error);
-    if (error && error != http::error::need_more) {
-      answer.problem = fmt::format("its answer is no HTTP: {}", error.message());
-      return;
-    }
-    std::memmove(buffer_.data(), buffer_.data() + taken, held - taken);
-    held -= taken;
-  }
+  if (!take_head(head, held, limits, answer.problem)) return;
   const auto& message = head.get();
   const auto header = [&](boost::beast::string_view name) { return as_string(message[name]); };
   answer.status = message.result_int();
@@ -345,54 +403,14 @@ void HttpConnection::take(HttpAnswer& answer, const HttpRequest& request, Parts 
   }
   const bool is_range = answer.status == 206 || answer.status == 200;
   const Bytes wanted = to.left();
-  if (is_range && wanted > 0 && answer.length == wanted && !head.chunked()) {
-    if (held > wanted) {
-      answer.problem = "its body is longer than its head says";
-      return;
-    }
-    to.put(std::span(buffer_).first(held));
-    answer.in_memory = held;
-    while (to.left() > 0) {
-      const std::span<std::byte> part = to.next();
-      const std::ptrdiff_t got = receive(part.data(), part.size(), limits, answer.problem);
-      if (got <= 0) return;
-      to.skip(static_cast<Bytes>(got));
-      answer.in_memory += static_cast<Bytes>(got);
-    }
-    answer.is_whole = true;
-    return;
-  }
+  if (is_range && wanted > 0 && answer.length == wanted && !head.chunked())
+    return take_into(answer, to, held, limits);
   // A range of a length that is not said before, or another than was asked for; or no range.
   const Bytes most = is_range && wanted > 0 && head.chunked() ? wanted : limits.body_most;
   http::response_parser<http::string_body> body(std::move(head));
   body.body_limit(most);
   body.eager(true);
-  bool ended = false;
-  while (!body.is_done()) {
-    if (held > 0) {
-      const std::size_t taken = body.put(boost::asio::buffer(buffer_.data(), held), error);
-      if (error && error != http::error::need_more) {
-        answer.problem = error == http::error::body_limit
-                             ? "its body is longer than was asked for"
-                             : fmt::format("its body is no HTTP: {}", error.message());
-        return;
-      }
-      std::memmove(buffer_.data(), buffer_.data() + taken, held - taken);
-      held -= taken;
-      if (body.is_done()) break;
-      if (taken > 0 && !error) continue;
-    }
-    if (ended || held == buffer_.size()) return;
-    const std::ptrdiff_t got =
-        receive(buffer_.data() + held, buffer_.size() - held, limits, answer.problem);
-    if (got < 0) return;
-    ended = got == 0;
-    held += static_cast<std::size_t>(got);
-    if (!ended) continue;
-    body.put_eof(error);
-    if (error || !body.is_done()) return;
-  }
-  keeps_ = keeps_ && !ended && held == 0;
+  if (!take_body(body, held, limits, answer.problem)) return;
   answer.is_whole = true;
   answer.body = std::move(body.get().body());
   if (is_range && answer.body.size() == wanted && wanted > 0) {

@@ -98,6 +98,14 @@ class HttpConnection {
   std::ptrdiff_t receive(std::byte* to, std::size_t bytes, const HttpLimits& limits,
                          std::string& problem);
   void take(HttpAnswer& answer, const HttpRequest& request, Parts to, const HttpLimits& limits);
+  // Of an answer: its head; a body of the size that `to` has; any other body. `held` bytes that
+  // follow are in the buffer. False: it is not whole, and `problem` says why, or the other end has
+  // closed.
+  template <class Parser>
+  bool take_head(Parser& head, std::size_t& held, const HttpLimits& limits, std::string& problem);
+  void take_into(HttpAnswer& answer, Parts to, std::size_t held, const HttpLimits& limits);
+  template <class Parser>
+  bool take_body(Parser& body, std::size_t held, const HttpLimits& limits, std::string& problem);
 
   const Endpoint endpoint_;
   TlsContext& tls_;
