@@ -102,38 +102,42 @@ int list_policies(const output::OutputFlags& outputs, const std::string& service
   return 0;
 }
 
-}  // namespace
+// What the service says in words.
+std::string text_of_answer(const json& answer) {
+  return answer.contains("text") && answer["text"].is_string() ? answer["text"].get<std::string>()
+                                                               : std::string();
+}
 
-void add_policy_command(CLI::App& app, const std::string& service, Action& action) {
-  CLI::App* command = app.add_subcommand("policy", "The policies that decide")->fallthrough();
-  command->require_subcommand(1);
-  CLI::App* all = command->add_subcommand("list", "The policies that run now, and those that could")
+void add_list(CLI::App& command, const std::string& service, Action& action) {
+  CLI::App* all = command.add_subcommand("list", "The policies that run now, and those that could")
                       ->fallthrough();
   const auto outputs = std::make_shared<output::OutputFlags>();
   outputs->add(*all, "json", "JSON");
   all->callback([&service, &action, outputs] {
     action = [&service, outputs] { return list_policies(*outputs, service); };
   });
+}
+
+void add_set(CLI::App& command, const std::string& service, Action& action) {
   CLI::App* set =
-      command->add_subcommand("set", "Replace a policy that runs, or all of them; no batch is lost")
+      command.add_subcommand("set", "Replace a policy that runs, or all of them; no batch is lost")
           ->fallthrough();
   const auto text = std::make_shared<std::string>();
   set->add_option("policy", *text, "kind=name[:parameter=value], or preset=name")->required();
-  const auto said = [](const json& answer) {
-    return answer.contains("text") && answer["text"].is_string() ? answer["text"].get<std::string>()
-                                                                 : std::string();
-  };
   add_request(
       *set, service, action, "policy_set",
       [text] {
         return json{{"policy", *text}};
       },
-      said);
+      text_of_answer);
+}
+
+void add_install(CLI::App& command, const std::string& service, Action& action) {
   CLI::App* install =
       command
-          ->add_subcommand("install",
-                           "Load a plugin, and let its policies decide; it is taken back if jobs "
-                           "wait longer")
+          .add_subcommand("install",
+                          "Load a plugin, and let its policies decide; it is taken back if jobs "
+                          "wait longer")
           ->fallthrough();
   const auto file = std::make_shared<std::string>();
   const auto uncertified = std::make_shared<bool>(false);
@@ -170,14 +174,14 @@ void add_policy_command(CLI::App& app, const std::string& service, Action& actio
                     {"watch_s", *watch_s},
                     {"most_worse", *most_worse}};
       },
-      said, true);
-  plugin::add_new_command(*command, action, [](const std::string& said_next) {
-    output::write_file_atomically("-", said_next);
-  });
+      text_of_answer, true);
+}
+
+void add_shadow(CLI::App& command, const std::string& service, Action& action) {
   CLI::App* shadow =
       command
-          ->add_subcommand("shadow",
-                           "Show what other eviction policies would have hit; they decide nothing")
+          .add_subcommand("shadow",
+                          "Show what other eviction policies would have hit; they decide nothing")
           ->fallthrough();
   const auto shadowed = std::make_shared<std::vector<std::string>>();
   const auto stop = std::make_shared<bool>(false);
@@ -190,8 +194,11 @@ void add_policy_command(CLI::App& app, const std::string& service, Action& actio
         return json{{"policies", *shadowed}, {"stop", *stop}};
       },
       shadows_table);
+}
+
+void add_reset(CLI::App& command, const std::string& service, Action& action) {
   CLI::App* reset =
-      command->add_subcommand("reset", "Let a plugin that was ejected in again")->fallthrough();
+      command.add_subcommand("reset", "Let a plugin that was ejected in again")->fallthrough();
   const auto hash = std::make_shared<std::string>();
   reset->add_option("HASH", *hash, "The hash of the plugin's file, or its first digits")
       ->required();
@@ -200,7 +207,22 @@ void add_policy_command(CLI::App& app, const std::string& service, Action& actio
       [hash] {
         return json{{"hash", *hash}};
       },
-      said);
+      text_of_answer);
+}
+
+}  // namespace
+
+void add_policy_command(CLI::App& app, const std::string& service, Action& action) {
+  CLI::App* command = app.add_subcommand("policy", "The policies that decide")->fallthrough();
+  command->require_subcommand(1);
+  add_list(*command, service, action);
+  add_set(*command, service, action);
+  add_install(*command, service, action);
+  plugin::add_new_command(*command, action, [](const std::string& said_next) {
+    output::write_file_atomically("-", said_next);
+  });
+  add_shadow(*command, service, action);
+  add_reset(*command, service, action);
 }
 
 void add_job_command(CLI::App& app, const std::string& service, Action& action) {
