@@ -30,6 +30,7 @@
 #include "runtime/protocol/channel.h"
 #include "runtime/toys/toy_job.h"
 #include "tests/runtime/prepare/pictures.h"
+#include "tests/temporary_folder.h"
 #include "tools/live/chart.h"
 
 namespace {
@@ -264,16 +265,8 @@ int serve(int argc, char** argv) {
   app.add_option("--html", plan.html, "Write a page with a chart there");
   app.add_flag("--check", plan.check, "Fail unless all jobs had each sample once an epoch");
   if (const auto status = output::command_line_ends(app, argc, argv)) return *status;
-  std::string name = fs::temp_directory_path() / "batchflow-live-XXXXXX";
-  if (!mkdtemp(name.data())) throw std::runtime_error(name + ": cannot be made");
-  const fs::path folder = name;
-  struct Remove {
-    const fs::path& what;
-    ~Remove() {
-      std::error_code ignored;
-      fs::remove_all(what, ignored);
-    }
-  } const remove{folder};
+  const test::TemporaryFolder temporary;
+  const fs::path& folder = temporary.path();
   fs::path data = plan.data;
   if (plan.data.empty()) {
     data = folder / "pictures";

@@ -1,9 +1,10 @@
 // bench_live: jobs served by batchflowd beside PyTorch's DataLoader with the same work, in turn.
 //
 //   bench_live [--rounds N] [--pictures N]
-//   bench_live --bare [--rounds N] [--pictures N]    without PyTorch: what a picture that is
-//   decoded
-//                                                    anew costs, beside the least that it can cost
+//   bench_live --bare [--rounds N] [--pictures N]
+//
+// With --bare there is no PyTorch: it shows what a picture that is decoded anew costs, beside the
+// least that it can cost.
 //
 // Both read the same pictures and deliver the same type and shape. The page cache is warm for
 // PyTorch; the service reads past it and keeps what it chooses, from an empty cache at each start.
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "tests/runtime/prepare/pictures.h"
+#include "tests/temporary_folder.h"
 #include "tools/bench/runtime/live/bare.h"
 #include "tools/bench/spread.h"
 
@@ -140,16 +142,8 @@ int bench(int argc, char** argv) {
                 python);
     return 77;
   }
-  std::string name = fs::temp_directory_path() / "batchflow-live-XXXXXX";
-  if (!mkdtemp(name.data())) throw std::runtime_error(name + ": cannot be made");
-  const fs::path folder = name;
-  struct Remove {
-    const fs::path& what;
-    ~Remove() {
-      std::error_code ignored;
-      fs::remove_all(what, ignored);
-    }
-  } const remove{folder};
+  const batchflow::test::TemporaryFolder temporary;
+  const fs::path& folder = temporary.path();
   std::size_t bytes = 0;
   std::vector<batchflow::test::Encoded> kept;  // for `beside_bare`
   for (unsigned i = 0; i < pictures; ++i) {

@@ -32,6 +32,7 @@
 #include "runtime/client/batchflow.h"
 #include "runtime/protocol/channel.h"
 #include "runtime/sources/npy.h"
+#include "tests/temporary_folder.h"
 #include "tools/bench/process_cost.h"
 #include "tools/bench/spread.h"
 
@@ -67,18 +68,10 @@ void end(pid_t process, int signal) {
 
 class Folder {
  public:
-  Folder() {
-    path_ = fs::temp_directory_path() / "batchflow-bench-XXXXXX";
-    if (!mkdtemp(path_.data())) throw std::runtime_error(path_ + ": cannot be made");
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  std::string in(const char* name) const { return path_ + "/" + name; }
+  std::string in(const char* name) const { return (folder_ / name).string(); }
 
  private:
-  std::string path_;
+  batchflow::test::TemporaryFolder folder_;
 };
 
 // An array of `rows` times `width` floats.
