@@ -20,8 +20,7 @@ constexpr Order kOrders[] = {Order::strict, Order::sequential, Order::relaxed, O
 
 // 64 samples in blocks of 8, two ranks with batches of 5, of which 2 are rehearsed.
 Scenario filling(Order order, std::string policy = "reservoir", std::uint32_t epochs = 4) {
-  Scenario scenario = small_scenario();
-  scenario.nodes[0].dram = 64 * 512;
+  Scenario scenario = roomy_scenario();
   JobPlan job;
   job.order = order;
   job.ranks = {NodeId(1), NodeId(1)};

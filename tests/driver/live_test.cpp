@@ -26,8 +26,7 @@ JobPlan live_job(std::size_t ranks = 1) {
 }
 
 Scenario scenario_of(std::vector<DatasetPlan::Arrival> arrivals, std::vector<JobPlan> jobs) {
-  Scenario scenario = small_scenario();
-  scenario.nodes[0].dram = 64 * 512;
+  Scenario scenario = roomy_scenario();
   scenario.datasets[0].samples = 100'000;
   scenario.datasets[0].arrivals = std::move(arrivals);
   scenario.jobs = std::move(jobs);

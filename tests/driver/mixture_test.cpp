@@ -23,13 +23,6 @@ JobPlan mixed(std::vector<double> weights, std::uint32_t epochs = 3) {
   return job;
 }
 
-Scenario scenario_of(std::vector<JobPlan> jobs) {
-  Scenario scenario = small_scenario();
-  scenario.nodes[0].dram = 64 * 512;
-  scenario.jobs = std::move(jobs);
-  return scenario;
-}
-
 Outcomes run(const Scenario& scenario) {
   const Outcomes out = Driver(scenario, policies::policy_list()).run();
   CHECK(out.engine.protocol_errors == 0);
@@ -42,7 +35,7 @@ Outcomes run(const Scenario& scenario) {
 Outcomes disturbed(const JobPlan& job, std::uint64_t after, std::uint64_t what) {
   constexpr std::array kKinds{Fault::Kind::coordinator_lost, Fault::Kind::rank_lost,
                               Fault::Kind::job_resized, Fault::Kind::job_leaves};
-  Scenario scenario = scenario_of({job});
+  Scenario scenario = roomy_scenario({job});
   scenario.seed = after;
   Fault fault{};
   fault.after_steps = after % 20 + 1;
@@ -65,7 +58,7 @@ TEST_CASE("a mixture is drawn as its rule says, in epochs of any length") {
     JobPlan job = mixed({0.7, 0.2, 0.1});
     job.draws = draws;
     CAPTURE(draws);
-    const Outcomes out = run(scenario_of({job}));
+    const Outcomes out = run(roomy_scenario({job}));
     CHECK(out.counted_steps == 3 * ((draws + 3) / 4));
   }
 }
@@ -74,7 +67,7 @@ TEST_CASE("what an epoch of a mixture leaves out comes first in its next") {
   JobPlan job = mixed({0.7, 0.2, 0.1}, 5);
   job.draws = 30;
   job.drop_last = true;
-  CHECK(run(scenario_of({job})).counted_steps == 5 * 7);
+  CHECK(run(roomy_scenario({job})).counted_steps == 5 * 7);
 }
 
 // Its next epoch is not opened while the buffer waits for the last steps of this one.
@@ -88,7 +81,7 @@ TEST_CASE("a mixture that rehearses may be resized where an epoch ends") {
     job.rehearsed = 1;
     job.buffer_policy = "reservoir";
     job.buffer_exemplars = 20;
-    Scenario scenario = scenario_of({job});
+    Scenario scenario = roomy_scenario({job});
     Fault fault{};
     fault.after_steps = after;
     fault.kind = after % 2 == 0 ? Fault::Kind::rank_lost : Fault::Kind::job_resized;
@@ -106,7 +99,7 @@ TEST_CASE("a mixture that rehearses may be resized where an epoch ends") {
 TEST_CASE("jobs of one mixture share its blocks, those of others what is decoded") {
   const JobPlan job = mixed({3, 1, 2});
   const auto prepared = [](const std::vector<JobPlan>& jobs) {
-    return run(scenario_of(jobs)).engine.preparations;
+    return run(roomy_scenario(jobs)).engine.preparations;
   };
   const std::uint64_t one = prepared({job});
   CHECK(prepared({job, job}) == one);
@@ -114,8 +107,8 @@ TEST_CASE("jobs of one mixture share its blocks, those of others what is decoded
   JobPlan other_seed = job;
   other_seed.has_shuffle_seed = true;
   CHECK(prepared({job, other_seed}) == 2 * one);
-  Scenario two = scenario_of({job, mixed({1, 1, 2})});
-  Scenario alone = scenario_of({job});
+  Scenario two = roomy_scenario({job, mixed({1, 1, 2})});
+  Scenario alone = roomy_scenario({job});
   // Each sample is read once, whatever the weights are, as long as there is memory for all.
   CHECK(run(two).samples_read_from_store <= 59);
   CHECK(run(alone).samples_read_from_store <= 59);
@@ -127,7 +120,7 @@ TEST_CASE("jobs of other sources of one dataset have nothing of each other") {
   cats.draws = 100;
   JobPlan dogs = cats;
   dogs.sources = {{SampleId(30), 34}};
-  Scenario scenario = scenario_of({cats, dogs});
+  Scenario scenario = roomy_scenario({cats, dogs});
   scenario.datasets[0].corrupt = {SampleId(3), SampleId(40)};
   CHECK(run(scenario).replaced > 0);
 }
@@ -169,7 +162,7 @@ TEST_CASE("weights by losses need a policy of that kind, and weights") {
     hooks.commanded = [&](const engine::Command& command) {
       if (const auto* one = std::get_if<engine::Refuse>(&command)) why = one->why;
     };
-    Driver(scenario_of({job}), policies::policy_list(), hooks).run();
+    Driver(roomy_scenario({job}), policies::policy_list(), hooks).run();
     return why;
   };
   for (const char* policy : {"lru", "excess-loss:rate=x", "reservoir", ":", "ucb:steps=1"}) {
@@ -182,7 +175,7 @@ TEST_CASE("weights by losses need a policy of that kind, and weights") {
 
 TEST_CASE("a corrupt sample of a source is replaced by another of the same source") {
   JobPlan job = mixed({1, 1, 1});
-  Scenario scenario = scenario_of({job});
+  Scenario scenario = roomy_scenario({job});
   scenario.datasets[0].corrupt = {SampleId(3), SampleId(21), SampleId(40)};
   CHECK(run(scenario).replaced > 0);
 }

@@ -264,8 +264,7 @@ TEST_CASE("a policy's parameters are its own while another is taking over") {
 
 TEST_CASE("a job that joins late holds back no job for what that one had before") {
   for (const char* policy : {"bounded-lag:blocks=4", "coordinated:staging=4"}) {
-    Scenario scenario = small_scenario();
-    scenario.nodes[0].dram = 64 * 512;
+    Scenario scenario = roomy_scenario();
     scenario.timings.jitter = false;
     scenario.config.policies.dispatch = policy;
     // In sequence: what the late one has made is of no use to the other.

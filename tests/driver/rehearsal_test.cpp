@@ -15,8 +15,7 @@ namespace {
 
 // 64 samples in blocks of 8, two ranks with batches of 5, 2 of them rehearsed: 11 steps an epoch.
 Scenario rehearsing(Order order, std::uint32_t epochs = 2) {
-  Scenario scenario = small_scenario();
-  scenario.nodes[0].dram = 64 * 512;
+  Scenario scenario = roomy_scenario();
   JobPlan job;
   job.order = order;
   job.ranks = {NodeId(1), NodeId(1)};

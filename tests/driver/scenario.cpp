@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/random.h"
 
@@ -21,6 +22,13 @@ Scenario small_scenario() {
   pipeline.has_random = true;
   pipeline.prepared_bytes = 64;
   scenario.pipelines = {{PipelineId(1), pipeline}};
+  return scenario;
+}
+
+Scenario roomy_scenario(std::vector<JobPlan> jobs) {
+  Scenario scenario = small_scenario();
+  scenario.nodes[0].dram = 64 * 512;
+  scenario.jobs = std::move(jobs);
   return scenario;
 }
 

@@ -177,6 +177,8 @@ struct Scenario {
 
 // One node with two cores, one dataset of 64 samples in blocks of 8, no caches, no faults, no job.
 Scenario small_scenario();
+// The same with memory for 64 blocks, and with these jobs.
+Scenario roomy_scenario(std::vector<JobPlan> jobs = {});
 // Anything at all.
 Scenario random_scenario(std::uint64_t seed);
 // The same with up to ten nodes, 14 jobs and 100,000 samples of mixed sizes, and of more kinds of

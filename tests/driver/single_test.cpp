@@ -70,8 +70,7 @@ TEST_CASE("two jobs in step share every block") {
 }
 
 TEST_CASE("without sharing each job prepares for itself") {
-  Scenario scenario = small_scenario();
-  scenario.nodes[0].dram = 64 * 512;
+  Scenario scenario = roomy_scenario();
   scenario.config.share_streams = false;
   scenario.config.policies.allocation = "equal:forms=prepared";
   scenario.jobs = {one_rank(Order::relaxed), one_rank(Order::relaxed)};
@@ -81,8 +80,7 @@ TEST_CASE("without sharing each job prepares for itself") {
 }
 
 TEST_CASE("four relaxed jobs of different speeds: at least one pass, at most one a job and epoch") {
-  Scenario scenario = small_scenario();
-  scenario.nodes[0].dram = 64 * 512;
+  Scenario scenario = roomy_scenario();
   for (const std::int64_t speed : {1, 2, 3, 5}) {
     JobPlan job = one_rank(Order::relaxed);
     job.compute = ms(speed);

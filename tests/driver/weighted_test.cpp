@@ -18,13 +18,6 @@ JobPlan weighted(std::uint32_t epochs) {
   return job;
 }
 
-Scenario scenario_of(std::vector<JobPlan> jobs) {
-  Scenario scenario = small_scenario();
-  scenario.nodes[0].dram = 64 * 512;
-  scenario.jobs = std::move(jobs);
-  return scenario;
-}
-
 Outcomes run(const Scenario& scenario) {
   const Outcomes out = Driver(scenario, policies::policy_list()).run();
   CHECK(out.engine.refused_proposals == 0);
@@ -64,7 +57,7 @@ TEST_CASE("what a weighted job draws next is expected by weight") {
   for (std::uint64_t sample = 0; sample < 8; ++sample) {
     job.scores_first.push_back({SampleId(sample), 3});
   }
-  Scenario scenario = scenario_of({job});
+  Scenario scenario = roomy_scenario({job});
   scenario.nodes[0].dram = 9 * 512;  // where all have room, no next use is told
   scenario.config.policies.allocation = "encoded-first:forms=encoded";
   scenario.config.policies.eviction[0] = "notes-next-use";
@@ -90,7 +83,7 @@ TEST_CASE("a weighted epoch is so many draws, however many samples there are") {
       job.draws = draws;
       job.multinomial = multinomial;
       job.scores_in_100 = 60;
-      const Outcomes out = run(scenario_of({job}));
+      const Outcomes out = run(roomy_scenario({job}));
       const std::uint64_t in_epoch = draws == 0 ? 64 : draws;
       CHECK(out.counted_steps == 3 * ((in_epoch + 3) / 4));
       CHECK(out.engine.preparations == 3 * ((in_epoch + 7) / 8));
@@ -99,14 +92,14 @@ TEST_CASE("a weighted epoch is so many draws, however many samples there are") {
 }
 
 TEST_CASE("equal weights share blocks, other weights and other kinds of draws do not") {
-  CHECK(run(scenario_of({weighted(2), weighted(2)})).engine.preparations == 2 * 8);
+  CHECK(run(roomy_scenario({weighted(2), weighted(2)})).engine.preparations == 2 * 8);
   // Its scores count from the second epoch on.
   JobPlan scoring = weighted(2);
   scoring.scores_in_100 = 100;
-  CHECK(run(scenario_of({weighted(2), scoring})).engine.preparations == 3 * 8);
+  CHECK(run(roomy_scenario({weighted(2), scoring})).engine.preparations == 3 * 8);
   JobPlan multinomial = weighted(2);
   multinomial.multinomial = true;
-  CHECK(run(scenario_of({weighted(2), multinomial})).engine.preparations == 4 * 8);
+  CHECK(run(roomy_scenario({weighted(2), multinomial})).engine.preparations == 4 * 8);
 }
 
 TEST_CASE("what ranks tell before all of them ask is what the first epoch is drawn by") {
@@ -115,13 +108,13 @@ TEST_CASE("what ranks tell before all of them ask is what the first epoch is dra
   job.ranks = {NodeId(1), NodeId(1)};
   for (std::uint64_t sample = 2; sample < 64; ++sample)
     job.scores_first.push_back({SampleId(sample), 0});
-  const Outcomes out = run(scenario_of({job}));
+  const Outcomes out = run(roomy_scenario({job}));
   CHECK(out.samples_read_from_store == 2);
   CHECK(out.engine.preparations == 2 * 8);
   // Joined anew, wherever it stood, it is told them again and goes on there.
   std::uint64_t voided = 0;
   for (int at = 3; at < 15; ++at) {
-    Scenario leaves = scenario_of({job});
+    Scenario leaves = roomy_scenario({job});
     leaves.faults = {{Fault::Kind::job_leaves, ms(at), 0, ms(3), 3, {NodeId(1), NodeId(1)}, 0, {}}};
     const Outcomes later = Driver(leaves, policies::policy_list()).run();
     CHECK(later.jobs_done == 1);
@@ -138,7 +131,7 @@ TEST_CASE("a weighted epoch goes on after a loss of ranks, and begins again afte
     for (const bool scores : {false, true}) {
       JobPlan job = weighted(3);
       job.scores_in_100 = scores ? 100 : 0;
-      Scenario scenario = scenario_of({job});
+      Scenario scenario = roomy_scenario({job});
       scenario.from_promises = scores;
       // In the middle of the second epoch: 16 steps of 1 ms and what comes before them.
       scenario.faults = {{kind, ms(28), 0, ms(3), 3, {NodeId(1), NodeId(1)}, 0, {}}};
@@ -185,7 +178,7 @@ TEST_CASE("draws follow the weights that the policy makes of scores") {
   for (std::uint64_t sample = 0; sample < 64; ++sample)
     job.scores_first.push_back({SampleId(sample), static_cast<float>(sample % 5)});
   const Canaries canaries{&kThreefold, &kInverse};
-  Scenario scenario = scenario_of({job});
+  Scenario scenario = roomy_scenario({job});
   scenario.config.policies.selection = "threefold";
   CHECK(Driver(scenario, canaries.list()).run().jobs_done == 1);
   scenario.config.policies.selection = "inverse";
