@@ -11,21 +11,16 @@
 #include <thread>
 
 #include "runtime/feeds/feed_log.h"
+#include "tests/temporary_folder.h"
 
 namespace batchflow::test {
 
 class FeedFolder {
  public:
-  explicit FeedFolder(feeds::FeedSettings settings = {}) {
-    std::string name = (std::filesystem::temp_directory_path() / "batchflow-feed-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw feeds::FeedError("no folder");
-    path_ = name;
+  explicit FeedFolder(feeds::FeedSettings settings = {}) : path_(folder_.path().string()) {
     if (settings.keep_bytes == Bytes{1} << 30) settings.keep_bytes = 1 << 22;
     feeds::create_feed(path_, settings);
   }
-  ~FeedFolder() { std::filesystem::remove_all(path_); }
-  FeedFolder(const FeedFolder&) = delete;
-  FeedFolder& operator=(const FeedFolder&) = delete;
 
   const std::string& path() const { return path_; }
   std::shared_ptr<feeds::FeedLog> open() const {
@@ -33,6 +28,7 @@ class FeedFolder {
   }
 
  private:
+  TemporaryFolder folder_;
   std::string path_;
 };
 
