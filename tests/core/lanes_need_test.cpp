@@ -5,18 +5,12 @@
 #include <vector>
 
 #include "core/order/lanes.h"
+#include "tests/core/lanes_options.h"
 
 namespace batchflow::test::lanes_need_test {
 using Kind = order::Lanes::Need::Kind;
 
 namespace {
-
-// One sample a block; `lanes` lanes of `lane_blocks` blocks.
-order::Lanes::Options options_of(std::uint32_t lanes, std::uint32_t lane_blocks) {
-  order::Lanes::Options options;
-  options.sizes = {std::uint64_t{lanes} * lane_blocks, 1, lane_blocks};
-  return options;
-}
 
 // The member takes its next block, which is made where it is not here.
 order::BlockRef take_next(order::Lanes& lanes, order::MemberId member) {

@@ -9,18 +9,12 @@
 #include <vector>
 
 #include "core/order/position.h"
+#include "tests/core/lanes_options.h"
 
 namespace batchflow::test::lanes_test {
 using Kind = order::Lanes::Need::Kind;
 
 namespace {
-
-// One sample a block; `lanes` lanes of `lane_blocks` blocks.
-order::Lanes::Options options_of(std::uint32_t lanes, std::uint32_t lane_blocks) {
-  order::Lanes::Options options;
-  options.sizes = {std::uint64_t{lanes} * lane_blocks, 1, lane_blocks};
-  return options;
-}
 
 order::BlockRef make(order::Lanes& lanes, order::MemberId member) {
   order::Lanes::Need need = lanes.next_need(member);
