@@ -111,29 +111,44 @@ input::ObservedJob job_of(const json& job) {
   return one;
 }
 
-}  // namespace
+// How fast a job is.
+struct Pace {
+  double epoch_steps;
+  double steps_to_go;  // 0: it did not say
+  double step_s;       // with what it waits
+};
 
-ComingHours coming_hours(const json& status, double hours) {
-  ComingHours coming;
-  input::ObservedWorkload& workload = coming.workload;
-  workload.name = "the-coming-hours";
-  workload.seed = std::max<std::uint64_t>(1, whole<std::uint64_t>(status, "seed"));
-  workload.configuration = configuration_of(status);
-  // The engine counts what reads land in, too, in the memory that it is told of.
-  const json& settings = object(status, "settings");
-  const Bytes staging = text(settings, "count_staging") == "true"
-                            ? parse_unsigned(text(settings, "staging_bytes")).value_or(0)
-                            : 0;
-  workload.nodes.push_back({std::max(1U, whole<std::uint32_t>(status, "workers_most")),
-                            whole<Bytes>(status, "planned_bytes") + staging,
-                            whole<Bytes>(status, "spill_limit_bytes")});
-  workload.store = store_of(status);
+input::ObservedDataset observed_dataset(const std::string& name, const json& from) {
+  input::ObservedDataset dataset;
+  dataset.name = name;
+  dataset.samples = std::max<std::uint64_t>(1, whole<std::uint64_t>(from, "samples"));
+  dataset.bytes = std::max<Bytes>(1, whole<Bytes>(from, "bytes") / dataset.samples);
+  for (auto bundle = whole<std::uint64_t>(from, "bundle_samples"); bundle > 1; bundle /= 2)
+    ++dataset.bundle_shift;
+  return dataset;
+}
+
+// `factor` scales its costs; 0: none were measured.
+input::ObservedPipeline observed_pipeline(const json& job, double factor) {
+  const json& model = object(job, "model");
+  input::ObservedPipeline pipeline;
+  pipeline.name = text(job, "pipeline").substr(0, 40);
+  pipeline.decoded_bytes = whole<Bytes>(model, "decoded_bytes");
+  pipeline.prepared_bytes = std::max<Bytes>(1, whole<Bytes>(model, "prepared_bytes"));
+  pipeline.was_measured = factor > 0;
+  pipeline.decode_s = number(model, "decode_s") * (factor > 0 ? factor : 1);
+  pipeline.augment_s = number(model, "augment_s") * (factor > 0 ? factor : 1);
+  return pipeline;
+}
+
+// Adds the jobs that run, with their datasets and pipelines. Answers how fast each is.
+std::vector<Pace> add_jobs(const json& status, input::ObservedWorkload& workload) {
   const double factor = cost_factor(status);
   std::map<std::string, const json*> datasets;
   for (const json& dataset : list(status, "datasets")) datasets[text(dataset, "name")] = &dataset;
   std::map<std::string, std::size_t> dataset_of;
   std::map<std::pair<std::size_t, std::string>, std::size_t> pipeline_of;
-  std::vector<double> epoch_steps, to_go, pace_s;
+  std::vector<Pace> paces;
   for (const json& job : list(status, "jobs")) {
     const std::string name = output::printable(text(job, "name"));
     if (!flag(job, "running") || flag(job, "left")) {
@@ -153,56 +168,66 @@ ComingHours coming_hours(const json& status, double hours) {
           "anew with the version of batchflowctl");
     input::ObservedJob one = job_of(job);
     const auto [data, is_new] = dataset_of.try_emplace(found->first, workload.datasets.size());
-    if (is_new) {
-      const json& from = *found->second;
-      input::ObservedDataset dataset;
-      dataset.name = found->first;
-      dataset.samples = std::max<std::uint64_t>(1, whole<std::uint64_t>(from, "samples"));
-      dataset.bytes = std::max<Bytes>(1, whole<Bytes>(from, "bytes") / dataset.samples);
-      for (auto bundle = whole<std::uint64_t>(from, "bundle_samples"); bundle > 1; bundle /= 2)
-        ++dataset.bundle_shift;
-      workload.datasets.push_back(dataset);
-    }
+    if (is_new) workload.datasets.push_back(observed_dataset(found->first, *found->second));
     one.dataset = data->second;
     const auto [pipe, is_first] =
         pipeline_of.try_emplace({one.dataset, text(job, "pipeline")}, workload.pipelines.size());
-    if (is_first) {
-      input::ObservedPipeline pipeline;
-      pipeline.name = text(job, "pipeline").substr(0, 40);
-      pipeline.decoded_bytes = whole<Bytes>(model, "decoded_bytes");
-      pipeline.prepared_bytes = std::max<Bytes>(1, whole<Bytes>(model, "prepared_bytes"));
-      pipeline.was_measured = factor > 0;
-      pipeline.decode_s = number(model, "decode_s") * (factor > 0 ? factor : 1);
-      pipeline.augment_s = number(model, "augment_s") * (factor > 0 ? factor : 1);
-      workload.pipelines.push_back(pipeline);
-    }
+    if (is_first) workload.pipelines.push_back(observed_pipeline(job, factor));
     one.pipeline = pipe->second;
     const double step_samples =
         static_cast<double>(one.batch - std::min(one.rehearsed, one.batch - 1)) * one.ranks;
-    epoch_steps.push_back(std::max(
-        1., std::ceil(static_cast<double>(workload.datasets[one.dataset].samples) / step_samples)));
-    to_go.push_back(number(model, "steps_to_go"));
     const double batches = std::max(1., number(model, "consumed_batches"));
-    pace_s.push_back(one.step_s + number(job, "wait_s") / batches);
+    paces.push_back(
+        {std::max(1., std::ceil(static_cast<double>(workload.datasets[one.dataset].samples) /
+                                step_samples)),
+         number(model, "steps_to_go"), one.step_s + number(job, "wait_s") / batches});
     workload.jobs.push_back(one);
   }
-  if (workload.jobs.empty()) throw ConfigError("no job runs, so nothing can be foretold");
-  // Caches are warm after an epoch.
-  const double hours_s = 3600 * hours;
-  for (std::size_t i = 0; i < workload.jobs.size(); ++i)
-    coming.warm_s = std::max(coming.warm_s, epoch_steps[i] * pace_s[i]);
-  coming.warm_s = std::min({coming.warm_s, kWarmMost, hours_s});
+  return paces;
+}
+
+// How many steps each job has in the time until caches are warm, and in the hours behind it.
+void set_lengths(input::ObservedWorkload& workload, const std::vector<Pace>& paces, double warm_s,
+                 double hours_s) {
   for (std::size_t i = 0; i < workload.jobs.size(); ++i) {
     input::ObservedJob& job = workload.jobs[i];
     constexpr double kStepsMost = 1e9;
     const double step_s = std::max(job.step_s, 1e-6);
     const double in_hours = std::ceil(hours_s / step_s) + 1;
-    const double steps = std::ceil(coming.warm_s / std::max(step_s, pace_s[i])) +
-                         (to_go[i] > 0 ? std::min(to_go[i], in_hours) : in_hours);
+    const double steps =
+        std::ceil(warm_s / std::max(step_s, paces[i].step_s)) +
+        (paces[i].steps_to_go > 0 ? std::min(paces[i].steps_to_go, in_hours) : in_hours);
     job.steps = static_cast<std::uint64_t>(std::min(kStepsMost, std::max(1., steps)));
     job.epochs = static_cast<std::uint32_t>(
-        std::min(1e6, std::ceil(static_cast<double>(job.steps) / epoch_steps[i]) + 1));
+        std::min(1e6, std::ceil(static_cast<double>(job.steps) / paces[i].epoch_steps) + 1));
   }
+}
+
+}  // namespace
+
+ComingHours coming_hours(const json& status, double hours) {
+  ComingHours coming;
+  input::ObservedWorkload& workload = coming.workload;
+  workload.name = "the-coming-hours";
+  workload.seed = std::max<std::uint64_t>(1, whole<std::uint64_t>(status, "seed"));
+  workload.configuration = configuration_of(status);
+  // The engine counts what reads land in, too, in the memory that it is told of.
+  const json& settings = object(status, "settings");
+  const Bytes staging = text(settings, "count_staging") == "true"
+                            ? parse_unsigned(text(settings, "staging_bytes")).value_or(0)
+                            : 0;
+  workload.nodes.push_back({std::max(1U, whole<std::uint32_t>(status, "workers_most")),
+                            whole<Bytes>(status, "planned_bytes") + staging,
+                            whole<Bytes>(status, "spill_limit_bytes")});
+  workload.store = store_of(status);
+  const std::vector<Pace> paces = add_jobs(status, workload);
+  if (workload.jobs.empty()) throw ConfigError("no job runs, so nothing can be foretold");
+  const double hours_s = 3600 * hours;
+  // Caches are warm after an epoch.
+  for (const Pace& pace : paces)
+    coming.warm_s = std::max(coming.warm_s, pace.epoch_steps * pace.step_s);
+  coming.warm_s = std::min({coming.warm_s, kWarmMost, hours_s});
+  set_lengths(workload, paces, coming.warm_s, hours_s);
   workload.ends_after = Duration(static_cast<std::int64_t>(1e9 * (coming.warm_s + hours_s)));
   workload.notes.push_back(fmt::format(
       "all jobs begin an epoch with cold caches, and what counts is what comes after {:.3g} s",
