@@ -136,6 +136,51 @@ std::optional<std::size_t> buffers_of(const FlatTable& field, int depth) {
 
 }  // namespace
 
+void ArrowFile::read_picture(const FlatTable& field, std::uint64_t parts_most, Column& column,
+                             Layout& layout) const {
+  std::size_t at = buffers_ + 1;
+  for (std::uint64_t child = 0; child < std::min(field.count(5), parts_most); ++child) {
+    const FlatTable part = field.table(5, child);
+    const auto its = part.get<std::uint8_t>(2, 0);
+    if (part.text(0) == "bytes" && (its == kBinary || its == kLargeBinary)) {
+      column.kind = Kind::picture;
+      column.type = "a struct with bytes";
+      layout.kind = Layout::offsets;
+      layout.validity = at;
+      layout.list = at + 1;
+      layout.data = at + 2;
+      layout.width = its == kBinary ? 4 : 8;
+    }
+    at += buffers_of(part, 0).value_or(0);
+  }
+}
+
+bool ArrowFile::read_list(const FlatTable& field, Column& column, Layout& layout) const {
+  const auto type = field.get<std::uint8_t>(2, 0);
+  const std::string inner = number_type(field.table(5, 0));
+  const auto of_inner = element_of_numpy(inner);
+  column.type = fmt::format("{} of {}", name_of(type), inner.empty() ? "others" : inner);
+  if (of_inner && inner != "uint64") {
+    column.kind = Kind::numbers;
+    column.element = *of_inner;
+    if (type == kFixedSizeList) {
+      const auto size = field.has(3) ? field.table(3).get<std::int32_t>(0, 0) : 0;
+      if (size <= 0) return false;
+      layout.kind = Layout::fixed;
+      layout.repeated = static_cast<std::uint64_t>(size);
+      layout.data = buffers_ + 2;
+      layout.width = batch::element_bytes(*of_inner);
+      column.shape = {layout.repeated};
+    } else {
+      layout.kind = Layout::list_of_numbers;
+      layout.list = buffers_ + 1;
+      layout.data = buffers_ + 3;
+      layout.width = type == kList ? 4 : 8;
+    }
+  }
+  return true;
+}
+
 std::string ArrowFile::read_schema(ByteSpan bytes) {
   const std::string damaged = "its schema is damaged; copy it again";
   bool ok = true;
@@ -172,45 +217,9 @@ std::string ArrowFile::read_schema(ByteSpan bytes) {
       layout.data = buffers_ + 2;
       layout.width = type == kBinary || type == kUtf8 ? 4 : 8;
     } else if (type == kStruct && !field.has(4)) {
-      // A picture, as Hugging Face's `datasets` has it: its bytes beside its path.
-      std::size_t at = buffers_ + 1;
-      for (std::uint64_t child = 0; child < std::min(field.count(5), fields + kFieldsMost);
-           ++child) {
-        const FlatTable part = field.table(5, child);
-        const auto its = part.get<std::uint8_t>(2, 0);
-        if (part.text(0) == "bytes" && (its == kBinary || its == kLargeBinary)) {
-          column.kind = Kind::picture;
-          column.type = "a struct with bytes";
-          layout.kind = Layout::offsets;
-          layout.validity = at;
-          layout.list = at + 1;
-          layout.data = at + 2;
-          layout.width = its == kBinary ? 4 : 8;
-        }
-        at += buffers_of(part, 0).value_or(0);
-      }
+      read_picture(field, fields + kFieldsMost, column, layout);
     } else if (has_child && (type == kFixedSizeList || type == kList || type == kLargeList)) {
-      const std::string inner = number_type(field.table(5, 0));
-      const auto of_inner = element_of_numpy(inner);
-      column.type = fmt::format("{} of {}", name_of(type), inner.empty() ? "others" : inner);
-      if (of_inner && inner != "uint64") {
-        column.kind = Kind::numbers;
-        column.element = *of_inner;
-        if (type == kFixedSizeList) {
-          const auto size = field.has(3) ? field.table(3).get<std::int32_t>(0, 0) : 0;
-          if (size <= 0) return damaged;
-          layout.kind = Layout::fixed;
-          layout.repeated = static_cast<std::uint64_t>(size);
-          layout.data = buffers_ + 2;
-          layout.width = batch::element_bytes(*of_inner);
-          column.shape = {layout.repeated};
-        } else {
-          layout.kind = Layout::list_of_numbers;
-          layout.list = buffers_ + 1;
-          layout.data = buffers_ + 3;
-          layout.width = type == kList ? 4 : 8;
-        }
-      }
+      if (!read_list(field, column, layout)) return damaged;
     }
     const auto buffers = buffers_of(field, 0);
     if (!buffers)

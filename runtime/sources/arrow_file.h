@@ -19,6 +19,8 @@
 
 namespace batchflow::sources {
 
+class FlatTable;
+
 class ArrowFile {
  public:
   // Reads the schema. Answers what is wrong; empty: nothing.
@@ -68,6 +70,11 @@ class ArrowFile {
     enum Kind { none, offsets, fixed, list_of_numbers } kind = none;
   };
   std::string read_schema(std::span<const std::byte> message);
+  // A struct that is a picture, as Hugging Face's `datasets` has it: its bytes beside its path.
+  void read_picture(const FlatTable& field, std::uint64_t parts_most, Column& column,
+                    Layout& layout) const;
+  // A list of numbers. False: its schema is damaged.
+  bool read_list(const FlatTable& field, Column& column, Layout& layout) const;
 
   std::uint64_t at_ = 0;
   std::vector<Column> columns_;
