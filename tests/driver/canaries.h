@@ -9,6 +9,7 @@
 #include "core/engine/policy.h"
 #include "core/engine/policy_list.h"
 #include "policies/registry.h"
+#include "tests/policies/keeps_nothing.h"
 
 namespace batchflow::test {
 
@@ -21,21 +22,6 @@ std::unique_ptr<engine::EvictionPolicy> make_eviction_canary(
     const engine::EvictionContext& context) {
   return std::make_unique<Policy>(context);
 }
-
-// Lets nothing in; a test overrides what it is about.
-class KeepsNothing : public engine::EvictionPolicy {
- public:
-  void hit(const engine::Access&) override {}
-  engine::Admission missed(const engine::Access&) override { return engine::Admission::bypass; }
-  void inserted(const engine::Access&) override {}
-  ItemId victim(const engine::Access&) override { return ItemId::none(); }
-  void removed(ItemId, engine::Removal) override {}
-  void pinned(ItemId) override {}
-  void unpinned(ItemId) override {}
-  void resized(Slots) override {}
-  void grow(std::size_t) override {}
-  void forget(ItemId) override {}
-};
 
 class Canaries {
  public:

@@ -5,6 +5,7 @@
 #include "core/order/order.h"
 #include "policies/make.h"
 #include "tests/engine/small_world.h"
+#include "tests/policies/keeps_nothing.h"
 #include "tests/policies/tested_policies.h"
 
 namespace batchflow::test::facts_test {
@@ -37,22 +38,13 @@ class Looks final : public engine::AllocationPolicy {
 std::vector<engine::Access> requests;
 std::vector<std::uint32_t> epochs;
 
-class Listens final : public engine::EvictionPolicy {
+class Listens final : public KeepsNothing {
  public:
   explicit Listens(const engine::EvictionContext&) {}
-  void hit(const engine::Access&) override {}
   engine::Admission missed(const engine::Access& access) override {
     requests.push_back(access);
     return engine::Admission::bypass;
   }
-  void inserted(const engine::Access&) override {}
-  ItemId victim(const engine::Access&) override { return ItemId::none(); }
-  void removed(ItemId, engine::Removal) override {}
-  void pinned(ItemId) override {}
-  void unpinned(ItemId) override {}
-  void resized(Slots) override {}
-  void grow(std::size_t) override {}
-  void forget(ItemId) override {}
   void epoch_began(JobId, std::uint32_t epoch) override { epochs.push_back(epoch); }
 };
 
