@@ -20,10 +20,12 @@ class MostWanted final : public engine::DispatchPolicy {
 
   std::size_t next(const engine::DispatchView& view) override {
     std::uint64_t newest = 0;
-    for (const engine::WorkCandidate& one : view.candidates) newest = std::max(newest, one.asked);
+    for (const engine::WorkCandidate& candidate : view.candidates) {
+      newest = std::max(newest, candidate.asked);
+    }
     // Needs that waited too long come first, oldest first, so no job starves.
-    const auto weight = [&](const engine::WorkCandidate& one) {
-      return newest - one.asked > patience_ ? UINT32_MAX : one.needed_by;
+    const auto weight = [&](const engine::WorkCandidate& candidate) {
+      return newest - candidate.asked > patience_ ? UINT32_MAX : candidate.needed_by;
     };
     return first_candidate(view.candidates,
                            [&](const engine::WorkCandidate& a, const engine::WorkCandidate& b) {

@@ -17,8 +17,8 @@ class KeptFirst final : public engine::SelectionPolicy {
     std::size_t chosen = 0;
     for (const bool kept : {true, false}) {
       for (std::uint32_t i = 0; i < view.candidates.size() && chosen < picks.size(); ++i) {
-        const engine::SampleCandidate& one = view.candidates[i];
-        if ((one.encoded || one.decoded) == kept) picks[chosen++] = i;
+        const engine::SampleCandidate& candidate = view.candidates[i];
+        if ((candidate.encoded || candidate.decoded) == kept) picks[chosen++] = i;
       }
     }
   }

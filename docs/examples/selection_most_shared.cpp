@@ -12,10 +12,11 @@ class MostShared final : public engine::SelectionPolicy {
   std::size_t choose(const engine::SelectionView& view) override {
     std::size_t best = engine::kNoChoice;  // none is ready: wait
     for (std::size_t i = 0; i < view.candidates.size(); ++i) {
-      const engine::SelectionCandidate& one = view.candidates[i];
-      if (!one.ready) continue;
+      const engine::SelectionCandidate& candidate = view.candidates[i];
+      if (!candidate.ready) continue;
       // Of equals the first stays, which is the oldest.
-      if (best == engine::kNoChoice || one.needed_by > view.candidates[best].needed_by) best = i;
+      if (best == engine::kNoChoice || candidate.needed_by > view.candidates[best].needed_by)
+        best = i;
     }
     return best;
   }
