@@ -1,4 +1,4 @@
-// Most shared: of the blocks that are ready, the one that the most jobs still need.
+// Most shared: a job takes the ready block that the most jobs still need.
 #include "core/engine/policy_list.h"
 #include "policies/make.h"
 
