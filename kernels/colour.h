@@ -20,7 +20,7 @@ struct Jitter {
                                         ColourChange::saturation, ColourChange::hue};
   float factor[kColourChanges] = {1, 1, 1, 0};  // by change
 
-  BF_ANYWHERE float of(ColourChange change) const {
+  BF_ANYWHERE float factor_of(ColourChange change) const {
     return factor[static_cast<std::size_t>(change)];
   }
 };

@@ -103,13 +103,13 @@ void scale(const PictureTask& task, std::vector<std::uint8_t>& out) {
 
 void change_colours(const Jitter& jitter, std::vector<std::uint8_t>& pixels) {
   for (const ColourChange change : jitter.order) {
-    if (changes_nothing(change, jitter.of(change))) continue;
+    if (changes_nothing(change, jitter.factor_of(change))) continue;
     std::uint64_t sum = 0;
     for (std::size_t i = 0; i < pixels.size(); i += kChannels)
       sum += static_cast<std::uint64_t>(grey_of(&pixels[i]));
     const int mean = mean_grey(sum, pixels.size() / kChannels);
     for (std::size_t i = 0; i < pixels.size(); i += kChannels)
-      change_pixel(change, jitter.of(change), mean, &pixels[i]);
+      change_pixel(change, jitter.factor_of(change), mean, &pixels[i]);
   }
 }
 

@@ -185,7 +185,7 @@ struct Bytes {
   }
   // Of twelve bytes one channel of the four pixels: c, c + 3, c + 6 and c + 9.
   template <int channel>
-  __device__ unsigned of() const {
+  __device__ unsigned channel_bytes() const {
     if constexpr (channel == 0)
       return __byte_perm(__byte_perm(words[0], words[1], 0x0630), words[2], 0x5210);
     if constexpr (channel == 1)
@@ -302,9 +302,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
           const int at_row = min(row + r, needed - 1);
           const Bytes<3> bytes(from + static_cast<std::size_t>(at_row) * task_stride +
                                g * kGroup * kChannels);
-          sums[r][0].add(bytes.of<0>(), weights);
-          sums[r][1].add(bytes.of<1>(), weights);
-          sums[r][2].add(bytes.of<2>(), weights);
+          sums[r][0].add(bytes.channel_bytes<0>(), weights);
+          sums[r][1].add(bytes.channel_bytes<1>(), weights);
+          sums[r][2].add(bytes.channel_bytes<2>(), weights);
         }
       }
 #pragma unroll
@@ -459,7 +459,8 @@ __global__ void __launch_bounds__(kThreads)
     const int from = flip ? max(width - 4 - x, 0) : x;
     const Bytes<3> bytes(strip.source + static_cast<std::size_t>(y) * strip.stride +
                          static_cast<unsigned>(from) * kChannels);
-    unsigned of_channel[kChannels] = {bytes.of<0>(), bytes.of<1>(), bytes.of<2>()};
+    unsigned of_channel[kChannels] = {bytes.channel_bytes<0>(), bytes.channel_bytes<1>(),
+                                      bytes.channel_bytes<2>()};
     // At the end of a row fewer than four are left, which then come first.
     if (flip)
       for (unsigned& four : of_channel) four = __byte_perm(four, 0, 0x0123) >> (8 * (4 - count));
@@ -515,7 +516,7 @@ __global__ void __launch_bounds__(kThreads)
     sum_greys(const PictureTask* tasks, std::byte* scratch, std::size_t scratch_each) {
   const PictureTask& task = tasks[blockIdx.x];
   const Jitter jitter = task.jitter;
-  if (changes_nothing(ColourChange::contrast, jitter.of(ColourChange::contrast))) return;
+  if (changes_nothing(ColourChange::contrast, jitter.factor_of(ColourChange::contrast))) return;
   std::byte* const mine = scratch + blockIdx.x * scratch_each;
   const auto* const from = reinterpret_cast<const std::uint8_t*>(mine + kJitterHeader);
   const std::size_t pixels =
@@ -528,8 +529,8 @@ __global__ void __launch_bounds__(kThreads)
     for (std::size_t k = 0; k < kColourChanges; ++k) {
       const ColourChange change = jitter.order[k];
       if (change == ColourChange::contrast) break;
-      if (!changes_nothing(change, jitter.of(change)))
-        change_pixel(change, jitter.of(change), 0, rgb);
+      if (!changes_nothing(change, jitter.factor_of(change)))
+        change_pixel(change, jitter.factor_of(change), 0, rgb);
     }
     sum += static_cast<std::uint64_t>(grey_of(rgb));
   }
@@ -563,7 +564,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (std::size_t k = 0; k < kColourChanges; ++k) {
       const ColourChange change = jitter.order[k];
-      const float factor = jitter.of(change);
+      const float factor = jitter.factor_of(change);
       if (changes_nothing(change, factor)) continue;
       for (int p = 0; p < 4; ++p) change_pixel(change, factor, mean, values[p]);
     }

@@ -42,11 +42,11 @@ SetupPairs counted_part(const output::RunResult& run) {
   return {{"figures count from", time_text(run.counted_from_s)}};
 }
 
-template <class Of>
-SetupPairs common_of(std::span<const output::RunResult> runs, const Of& of) {
+template <class Part>
+SetupPairs common_of(std::span<const output::RunResult> runs, const Part& part_of) {
   std::vector<SetupPairs> all;
   for (const output::RunResult& run : runs)
-    if (!run.settings.empty()) all.push_back(of(run));
+    if (!run.settings.empty()) all.push_back(part_of(run));
   return common(all);
 }
 

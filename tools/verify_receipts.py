@@ -636,7 +636,7 @@ class EpochCheck:
     def _draw(self, run, index, own, fillers, where):
         """The draws of a step follow from the position at which the run began, and from the weights
         that its ranks were told of."""
-        mixture = self.mixtures.of(run)
+        mixture = self.mixtures.mixture_of(run)
         step = run.parts[0].steps[index]
         for at, parts in step.weights:
             mixture.hear(at, parts)
@@ -771,7 +771,7 @@ class Mixtures:
                 for step in part.steps:
                     told.update(step.weights)
 
-    def of(self, run):
+    def mixture_of(self, run):
         if run is not self.run:
             self.run, self.mixture = run, Mixture(run.position)
             self._goes_on(run, self.mixture)
@@ -781,7 +781,7 @@ class Mixtures:
         """The job goes on from a state. What it says of the mixture is what receipts before say."""
         where = f"{run.parts[0].name()}: the job goes on behind {mixture.now} draws of its mixture"
         if not self.taken:  # the job begins; what it says is what it was asked for
-            self.told = {of: told | set(mixture.to_come()) for of, told in self.told.items()}
+            self.told = {one: told | set(mixture.to_come()) for one, told in self.told.items()}
         told = self.told[id(run)]
         for at, parts in mixture.to_come():
             if (at, parts) not in told:
@@ -798,7 +798,7 @@ class Mixtures:
 
     def shares(self, run):
         """What each source has given so far, of a few; else how many sources there are."""
-        names, taken = run.begin.get("sources", []), self.of(run).taken
+        names, taken = run.begin.get("sources", []), self.mixture_of(run).taken
         if not 0 < len(names) == len(taken) <= SHOWN:
             return counted(len(taken), "source")
         return ", ".join(f"{name} {count}" for name, count in zip(names, taken))

@@ -47,12 +47,14 @@ class Parameters {
 
   // REQUIRES: `name` is declared with that type.
   std::int64_t integer(std::string_view name) const {
-    return of(name, Parameter::Type::integer).integer;
+    return typed_value(name, Parameter::Type::integer).integer;
   }
-  double number(std::string_view name) const { return of(name, Parameter::Type::number).number; }
-  bool flag(std::string_view name) const { return of(name, Parameter::Type::flag).flag; }
+  double number(std::string_view name) const {
+    return typed_value(name, Parameter::Type::number).number;
+  }
+  bool flag(std::string_view name) const { return typed_value(name, Parameter::Type::flag).flag; }
   const std::string& text(std::string_view name) const {
-    return of(name, Parameter::Type::text).text;
+    return typed_value(name, Parameter::Type::text).text;
   }
 
   std::span<const Parameter> declared() const { return declared_; }
@@ -68,7 +70,7 @@ class Parameters {
     check_failed("declared", __FILE__, __LINE__,
                  "a policy asked for a parameter it does not declare");
   }
-  const Value& of(std::string_view name, Parameter::Type type) const {
+  const Value& typed_value(std::string_view name, Parameter::Type type) const {
     const std::size_t index = index_of(name);
     BF_CHECK_MSG(declared_[index].type == type, "a policy's parameter is of another type");
     return values_[index];

@@ -17,7 +17,7 @@ namespace batchflow::engine {
 class Assembly {
  public:
   Assembly(EngineState& state, Grants& grants)
-      : s_(state), batches_(state.batches.of(this)), grants_(grants) {}
+      : s_(state), batches_(state.batches.writable_for(this)), grants_(grants) {}
 
   // Begins and continues the batches that the job's credits and blocks allow.
   void pump(Job& job);

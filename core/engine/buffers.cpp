@@ -118,7 +118,7 @@ std::shared_ptr<const order::Exemplars> Buffer::whole() {
     samples.push_back(one.sample);
     if (policy_->weighs()) weights.push_back(order::weight_of_score(policy_->weight(one)));
   }
-  whole_ = order::Exemplars::of(std::move(samples), std::move(weights));
+  whole_ = order::Exemplars::make(std::move(samples), std::move(weights));
   return whole_;
 }
 

@@ -9,7 +9,7 @@ namespace batchflow::engine {
 class Datasets {
  public:
   Datasets(EngineState& state, ItemShares& item_shares)
-      : s_(state), datasets_(state.datasets.of(this)), item_shares_(item_shares) {}
+      : s_(state), datasets_(state.datasets.writable_for(this)), item_shares_(item_shares) {}
 
   void known(const CatalogueKnown& event);
   void known(const PipelineKnown& event);

@@ -16,7 +16,7 @@ class Delivery {
  public:
   Delivery(EngineState& state, Reads& reads, Assembly& assembly, Commits& commits)
       : s_(state),
-        batches_(state.batches.of(this)),
+        batches_(state.batches.writable_for(this)),
         reads_(reads),
         assembly_(assembly),
         commits_(commits) {}

@@ -1,6 +1,6 @@
 // Why the engine does what it does: a listener is called for each decision of a policy.
 //
-//   Engine engine(config, policies, catalogues, [](const Decision& one) { print(one); });
+//   Engine engine(config, policies, catalogues, [](const Decision& decision) { print(decision); });
 //
 // The decisions of an engine step are reported in the order in which they are made, before its
 // commands are returned. With a listener, policies are wrapped when they are made. Without one they

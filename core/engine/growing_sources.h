@@ -13,7 +13,8 @@ namespace batchflow::engine {
 
 class GrowingSources {
  public:
-  explicit GrowingSources(EngineState& state) : s_(state), datasets_(state.datasets.of(this)) {}
+  explicit GrowingSources(EngineState& state)
+      : s_(state), datasets_(state.datasets.writable_for(this)) {}
 
   void grew(const SourceGrew& event);
   // Says how sources are to go on, as far as that has changed.

@@ -206,8 +206,9 @@ void ItemShares::settle_homes(ItemCaches& caches) {
 
 // Nodes that keep the dataset, but for those that leave.
 template <class Leaves>
-std::vector<Placement::Weighed> ItemShares::keepers(const ItemCaches& caches, Leaves leaves) const {
-  std::vector<Placement::Weighed> members;
+std::vector<Placement::NodeWeight> ItemShares::keepers(const ItemCaches& caches,
+                                                       Leaves leaves) const {
+  std::vector<Placement::NodeWeight> members;
   for (const ItemCache& cache : caches.all()) {
     const Node& node = s_.nodes[cache.node];
     if (cache.prefix == 0 && !leaves(node)) members.push_back({node.id, room_of(node.id)});

@@ -101,7 +101,7 @@ class ItemShares {
  private:
   void count_jobs(const Dataset& dataset);
   template <class Leaves>
-  std::vector<Placement::Weighed> keepers(const ItemCaches& caches, Leaves leaves) const;
+  std::vector<Placement::NodeWeight> keepers(const ItemCaches& caches, Leaves leaves) const;
   void settle_homes(ItemCaches& caches);
   void open_drive(ItemCaches& caches, NodeIndex node);
 

@@ -19,7 +19,10 @@ namespace batchflow::engine {
 class Listed {
  public:
   Listed(EngineState& state, const ItemShares& item_shares, Reads& reads)
-      : s_(state), batches_(state.batches.of(this)), item_shares_(item_shares), reads_(reads) {}
+      : s_(state),
+        batches_(state.batches.writable_for(this)),
+        item_shares_(item_shares),
+        reads_(reads) {}
 
   void wanted(Job& job, const SamplesWanted& event);
   void ready(BatchIndex batch);

@@ -6,7 +6,7 @@
 
 namespace batchflow::engine {
 
-const std::vector<NodeIndex>& NodeRanking::of(DatasetIndex dataset) {
+const std::vector<NodeIndex>& NodeRanking::ranked_nodes(DatasetIndex dataset) {
   if (ranked_.size() <= dataset.value) ranked_.resize(dataset.value + 1);
   Ranked& ranked = ranked_[dataset.value];
   std::vector<NodeIndex>& nodes = ranked.nodes;

@@ -20,7 +20,7 @@ class NodeRanking {
   template <class May, class Enough>
   std::vector<NodeId> first(DatasetIndex dataset, May may, Enough enough) {
     std::vector<NodeIndex> chosen;
-    for (const NodeIndex index : of(dataset)) {
+    for (const NodeIndex index : ranked_nodes(dataset)) {
       const Node& node = s_.nodes[index];
       if (!node.takes_work || node.staging == nullptr || !may(node)) continue;
       if (enough(index)) break;
@@ -34,7 +34,7 @@ class NodeRanking {
   }
 
  private:
-  const std::vector<NodeIndex>& of(DatasetIndex dataset);
+  const std::vector<NodeIndex>& ranked_nodes(DatasetIndex dataset);
 
   const EngineState& s_;
   // For each dataset: all nodes by their scores for it, brought up to date when they are asked for.

@@ -26,7 +26,7 @@ class Owned {
 
   // For `this` of an owner.
   template <class Owner>
-  requires(std::same_as<Owner, Owners> || ...) T& of(const Owner*) { return value_; }
+  requires(std::same_as<Owner, Owners> || ...) T& writable_for(const Owner*) { return value_; }
 
  private:
   T value_;

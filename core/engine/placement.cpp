@@ -62,8 +62,8 @@ Bid bid(std::uint64_t score, std::uint64_t weight) {
   return {score, cost(score), weight};
 }
 
-std::vector<Placement::Weighed> alike(std::span<const NodeId> nodes) {
-  std::vector<Placement::Weighed> members;
+std::vector<Placement::NodeWeight> alike(std::span<const NodeId> nodes) {
+  std::vector<Placement::NodeWeight> members;
   for (const NodeId node : nodes) members.push_back({node, 1});
   return members;
 }
@@ -76,8 +76,8 @@ bool wins(const Bid& a, const Bid& b) {
 
 }  // namespace
 
-Placement::Placement(std::uint64_t epoch, std::span<const Weighed> members) : epoch_(epoch) {
-  for (const Weighed& one : members) {
+Placement::Placement(std::uint64_t epoch, std::span<const NodeWeight> members) : epoch_(epoch) {
+  for (const NodeWeight& one : members) {
     members_.push_back({mix(one.node.value + kGolden), one.node, one.weight});
   }
   std::sort(members_.begin(), members_.end(),

@@ -23,12 +23,12 @@ namespace batchflow::engine {
 
 class Placement {
  public:
-  struct Weighed {
+  struct NodeWeight {
     NodeId node;
     std::uint64_t weight = 1;  // 0: it owns nothing while there are others
   };
   // `members` come in any order, each once.
-  Placement(std::uint64_t epoch, std::span<const Weighed> members);
+  Placement(std::uint64_t epoch, std::span<const NodeWeight> members);
   // All members have the same weight.
   Placement(std::uint64_t epoch, std::span<const NodeId> members);
 

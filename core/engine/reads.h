@@ -33,8 +33,8 @@ class Reads {
 
   Reads(EngineState& state, Listener& listener)
       : s_(state),
-        batches_(state.batches.of(this)),
-        reads_(state.reads.of(this)),
+        batches_(state.batches.writable_for(this)),
+        reads_(state.reads.writable_for(this)),
         listener_(listener) {}
 
   struct Spec {

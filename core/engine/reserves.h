@@ -16,7 +16,7 @@ namespace batchflow::engine {
 class Reserves {
  public:
   Reserves(EngineState& state, Streams& streams)
-      : s_(state), batches_(state.batches.of(this)), streams_(streams) {}
+      : s_(state), batches_(state.batches.writable_for(this)), streams_(streams) {}
 
   // Finds with how many credits, at most `credits_wanted`, the job fits. False: not even with one;
   // then `needed` and `available` say why.

@@ -19,7 +19,7 @@ class Streams {
  public:
   Streams(EngineState& state, ItemShares& item_shares, Preparation& preparation, Assembly& assembly)
       : s_(state),
-        datasets_(state.datasets.of(this)),
+        datasets_(state.datasets.writable_for(this)),
         item_shares_(item_shares),
         preparation_(preparation),
         assembly_(assembly),

@@ -19,7 +19,7 @@ class Suspects {
  public:
   Suspects(EngineState& state, Reads& reads, ItemShares& item_shares, Items& items)
       : s_(state),
-        datasets_(state.datasets.of(this)),
+        datasets_(state.datasets.writable_for(this)),
         reads_(reads),
         item_shares_(item_shares),
         items_(items) {}

@@ -12,7 +12,7 @@ namespace batchflow::engine {
 
 class Workers {
  public:
-  explicit Workers(EngineState& state) : s_(state), workers_(state.workers.of(this)) {}
+  explicit Workers(EngineState& state) : s_(state), workers_(state.workers.writable_for(this)) {}
 
   // The index of a worker that is not known to be quiet, or none.
   WorkerIndex find(WorkerId worker) const { return index_of_.find(worker); }

@@ -37,7 +37,7 @@ class LaneDemand {
   LaneDemand(const LanePasses& passes, ChangedNeeds& changed)
       : passes_(passes), changed_(changed) {}
 
-  const Demand& of(std::uint32_t generation) const { return generations_[generation]; }
+  const Demand& at(std::uint32_t generation) const { return generations_[generation]; }
   // Relaxed members that need the pass's lane and have had no later pass of it.
   std::uint32_t wanted(std::uint32_t pass) const { return wanted_[pass]; }
 

@@ -187,7 +187,7 @@ std::optional<LaneRules::Lane> LaneRules::pass_to_join(const LaneRun& run, bool 
 std::optional<LaneRules::Lane> LaneRules::pass_to_open(const LaneMember& member,
                                                        const LaneRun& run) const {
   const std::vector<LanePasses::Lane>& lanes = passes_.lanes(run.generation);
-  const std::vector<LaneDemand::Lane>& demand = demand_.of(run.generation).lanes;
+  const std::vector<LaneDemand::Lane>& demand = demand_.at(run.generation).lanes;
   const std::uint64_t number = generations_[run.generation].number;
   const std::uint64_t opened = passes_.opened(run.generation);
   std::optional<Lane> best;
@@ -256,7 +256,7 @@ LaneRules::Cut LaneRules::next_generation(const LaneRun& previous) const {
 
 bool LaneRules::may_begin_in(std::uint32_t slot, const LaneRun& previous) const {
   const std::vector<LanePasses::Lane>& lanes = passes_.lanes(slot);
-  const LaneDemand::Demand& demand = demand_.of(slot);
+  const LaneDemand::Demand& demand = demand_.at(slot);
   const auto used_up = [&](const LanePasses::Lane& lane) {
     return lane.next_number >= options_.passes_most;
   };

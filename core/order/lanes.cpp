@@ -281,7 +281,7 @@ std::uint32_t Lanes::may_join(BlockRef block) const {
   const LaneDemand& demand = parts_->demand;
   const std::uint32_t relaxed = pass.may_be_joined() ? demand.wanted(block.pass) : 0;
   if (pass.number != 0) return relaxed;
-  return relaxed + demand.of(pass.generation).lanes[pass.lane].strict_ahead +
+  return relaxed + demand.at(pass.generation).lanes[pass.lane].strict_ahead +
          parts_->strict.to_come(parts_->generations[pass.generation]);
 }
 

@@ -60,11 +60,11 @@ std::shared_ptr<const Exemplars> ExemplarBuffer::whole() {
 void ExemplarBuffer::keep_whole() {
   if (is_kept_) return;
   is_kept_ = true;
-  whole_ = reported_.empty() ? nullptr : Exemplars::of(reported_);
+  whole_ = reported_.empty() ? nullptr : Exemplars::make(reported_);
 }
 
-std::shared_ptr<const Exemplars> Exemplars::of(std::vector<SampleId> samples,
-                                               std::vector<std::uint32_t> weights) {
+std::shared_ptr<const Exemplars> Exemplars::make(std::vector<SampleId> samples,
+                                                 std::vector<std::uint32_t> weights) {
   BF_CHECK(weights.empty() || weights.size() == samples.size());
   Exemplars all;
   Digest digest = samples.size();

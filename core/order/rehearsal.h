@@ -48,8 +48,8 @@ struct RehearsalPlan {
 
 struct Exemplars {
   // `weights` is empty, or has one for each; if all are 0, all exemplars are drawn alike.
-  static std::shared_ptr<const Exemplars> of(std::vector<SampleId> samples,
-                                             std::vector<std::uint32_t> weights = {});
+  static std::shared_ptr<const Exemplars> make(std::vector<SampleId> samples,
+                                               std::vector<std::uint32_t> weights = {});
 
   std::vector<SampleId> samples;
   std::vector<std::uint32_t> weights;  // empty: all are drawn alike

@@ -157,9 +157,10 @@ constexpr std::uint32_t least_of_all(const Parts&... parts) {
 }
 
 template <class... Parts>
-const bf_policy_plugin* offer(const bf_policy_host* of, const Parts&... parts) noexcept {
-  if (of->version < least_of_all(parts...) || of->version_least > BF_POLICY_VERSION) return nullptr;
-  host = of;
+const bf_policy_plugin* offer(const bf_policy_host* given_host, const Parts&... parts) noexcept {
+  if (given_host->version < least_of_all(parts...) || given_host->version_least > BF_POLICY_VERSION)
+    return nullptr;
+  host = given_host;
   try {
     static Offer all;
     static const bf_policy_plugin* const plugin = [&] {
@@ -203,11 +204,11 @@ constexpr bf_policy_footer footer(std::string_view name, std::string_view versio
   put(made.name, 0, name);
   put(made.plugin_version, 0, version);
   std::size_t at = 0;
-  const auto add = [&](std::string_view kind, std::string_view of) {
+  const auto add = [&](std::string_view kind, std::string_view policy) {
     if (at > 0) at = put(made.policies, at, " ");
     at = put(made.policies, at, kind);
     at = put(made.policies, at, "=");
-    at = put(made.policies, at, of);
+    at = put(made.policies, at, policy);
   };
   (add(kind_of(parts), parts.name), ...);
   return made;

@@ -148,7 +148,7 @@ inline constexpr bf_policy_common kCommon{
 // The functions of each kind, as the C interface has them.
 
 template <class Interface>
-Interface& of(void* policy) {
+Interface& policy_of(void* policy) {
   return *instance<Interface>(policy).policy;
 }
 using Allocation = engine::AllocationPolicy;
@@ -169,7 +169,7 @@ inline constexpr bf_allocation_functions kAllocation{
           const bf_place_view& view = *seen;
           const auto shares = seen_array(view.shares, view.share_count, BF_STRUCT_SHARE_VIEW,
                                          instance<Allocation>(policy).shares);
-          of<Allocation>(policy).allocate(
+          policy_of<Allocation>(policy).allocate(
               {{NodeId(view.place.node), static_cast<Tier>(view.place.tier), view.place.device},
                view.capacity_bytes,
                shares,
@@ -180,13 +180,13 @@ inline constexpr bf_allocation_functions kAllocation{
                view.store_bytes_per_s},
               {slots, view.share_count});
         },
-    .ask_again = [](void* policy) { return count_of(of<Allocation>(policy).ask_again()); },
+    .ask_again = [](void* policy) { return count_of(policy_of<Allocation>(policy).ask_again()); },
     .wants_measures = [](void* policy) -> std::uint32_t {
-      return of<Allocation>(policy).wants_measures();
+      return policy_of<Allocation>(policy).wants_measures();
     },
     .forecast =
         [](void* policy, bf_forecast* forecast) {
-          const engine::Forecast answer = of<Allocation>(policy).forecast();
+          const engine::Forecast answer = policy_of<Allocation>(policy).forecast();
           std::memcpy(
               static_cast<void*>(forecast), &answer,
               std::min<std::size_t>(host->struct_bytes[BF_STRUCT_FORECAST], sizeof(answer)));
@@ -198,46 +198,51 @@ inline constexpr bf_eviction_functions kEviction{
     .reserved = 0,
     .hit =
         [](void* policy, const bf_access* made) {
-          of<Eviction>(policy).hit(*SeenAccess(made, BF_STRUCT_ACCESS));
+          policy_of<Eviction>(policy).hit(*SeenAccess(made, BF_STRUCT_ACCESS));
         },
     .missed = [](void* policy, const bf_access* made) -> std::uint32_t {
       return static_cast<std::uint32_t>(
-          of<Eviction>(policy).missed(*SeenAccess(made, BF_STRUCT_ACCESS)));
+          policy_of<Eviction>(policy).missed(*SeenAccess(made, BF_STRUCT_ACCESS)));
     },
     .inserted =
         [](void* policy, const bf_access* made) {
-          of<Eviction>(policy).inserted(*SeenAccess(made, BF_STRUCT_ACCESS));
+          policy_of<Eviction>(policy).inserted(*SeenAccess(made, BF_STRUCT_ACCESS));
         },
     .victim =
         [](void* policy, const bf_access* made) {
-          return of<Eviction>(policy).victim(*SeenAccess(made, BF_STRUCT_ACCESS)).value;
+          return policy_of<Eviction>(policy).victim(*SeenAccess(made, BF_STRUCT_ACCESS)).value;
         },
     .removed =
         [](void* policy, std::uint32_t item, std::uint32_t why) {
-          of<Eviction>(policy).removed(ItemId(item), static_cast<engine::Removal>(why));
+          policy_of<Eviction>(policy).removed(ItemId(item), static_cast<engine::Removal>(why));
         },
-    .pinned = [](void* policy, std::uint32_t item) { of<Eviction>(policy).pinned(ItemId(item)); },
+    .pinned = [](void* policy,
+                 std::uint32_t item) { policy_of<Eviction>(policy).pinned(ItemId(item)); },
     .unpinned = [](void* policy,
-                   std::uint32_t item) { of<Eviction>(policy).unpinned(ItemId(item)); },
-    .resized = [](void* policy, std::uint64_t capacity) { of<Eviction>(policy).resized(capacity); },
-    .grow = [](void* policy, std::uint64_t items) { of<Eviction>(policy).grow(items); },
-    .forget = [](void* policy, std::uint32_t item) { of<Eviction>(policy).forget(ItemId(item)); },
+                   std::uint32_t item) { policy_of<Eviction>(policy).unpinned(ItemId(item)); },
+    .resized = [](void* policy,
+                  std::uint64_t capacity) { policy_of<Eviction>(policy).resized(capacity); },
+    .grow = [](void* policy, std::uint64_t items) { policy_of<Eviction>(policy).grow(items); },
+    .forget = [](void* policy,
+                 std::uint32_t item) { policy_of<Eviction>(policy).forget(ItemId(item)); },
     .needed = [](void* policy, std::uint32_t item,
-                 std::uint32_t jobs) { of<Eviction>(policy).needed(ItemId(item), jobs); },
+                 std::uint32_t jobs) { policy_of<Eviction>(policy).needed(ItemId(item), jobs); },
     .scored = [](void* policy, std::uint32_t item,
-                 float score) { of<Eviction>(policy).scored(ItemId(item), score); },
-    .epoch_began = [](void* policy, std::uint32_t job,
-                      std::uint32_t epoch) { of<Eviction>(policy).epoch_began(JobId(job), epoch); },
+                 float score) { policy_of<Eviction>(policy).scored(ItemId(item), score); },
+    .epoch_began =
+        [](void* policy, std::uint32_t job, std::uint32_t epoch) {
+          policy_of<Eviction>(policy).epoch_began(JobId(job), epoch);
+        },
 };
 
 inline constexpr bf_eviction_unstable kEvictionUnstable{
     .bytes = sizeof(bf_eviction_unstable),
     .reserved = 0,
     .prefetch = [](void* policy,
-                   std::uint32_t item) { of<Eviction>(policy).prefetch(ItemId(item)); },
+                   std::uint32_t item) { policy_of<Eviction>(policy).prefetch(ItemId(item)); },
     .read_early = [](void* policy, const bf_access* made) -> std::uint32_t {
       return static_cast<std::uint32_t>(
-          of<Eviction>(policy).read_early(*SeenAccess(made, BF_STRUCT_ACCESS)));
+          policy_of<Eviction>(policy).read_early(*SeenAccess(made, BF_STRUCT_ACCESS)));
     },
 };
 
@@ -247,24 +252,24 @@ inline constexpr bf_selection_functions kSelection{
     .choose = [](void* policy, const bf_selection_view* made) -> std::uint64_t {
       const Seen<bf_selection_view> seen(made, BF_STRUCT_SELECTION_VIEW);
       const bf_selection_view& view = *seen;
-      return of<Selection>(policy).choose(
+      return policy_of<Selection>(policy).choose(
           {JobId(view.job), static_cast<Order>(view.order),
            seen_array(view.candidates, view.candidate_count, BF_STRUCT_SELECTION_CANDIDATE,
                       instance<Selection>(policy).blocks),
            instant(view.now), view.user});
     },
     .looks_behind_ready = [](void* policy) -> std::uint32_t {
-      return of<Selection>(policy).looks_behind_ready();
+      return policy_of<Selection>(policy).looks_behind_ready();
     },
-    .ask_again = [](void* policy) { return count_of(of<Selection>(policy).ask_again()); },
+    .ask_again = [](void* policy) { return count_of(policy_of<Selection>(policy).ask_again()); },
     .epoch_began =
         [](void* policy, std::uint32_t job, std::uint32_t epoch) {
-          of<Selection>(policy).epoch_began(JobId(job), epoch);
+          policy_of<Selection>(policy).epoch_began(JobId(job), epoch);
         },
     .weigh =
         [](void* policy, std::uint32_t job, const float* scores, float* weights,
            std::uint64_t count) {
-          of<Selection>(policy).weigh(JobId(job), {scores, count}, {weights, count});
+          policy_of<Selection>(policy).weigh(JobId(job), {scores, count}, {weights, count});
         },
 };
 
@@ -272,12 +277,12 @@ inline constexpr bf_selection_unstable kSelectionUnstable{
     .bytes = sizeof(bf_selection_unstable),
     .reserved = 0,
     .blocks_to_choose_from =
-        [](void* policy) { return of<Selection>(policy).blocks_to_choose_from(); },
+        [](void* policy) { return policy_of<Selection>(policy).blocks_to_choose_from(); },
     .choose_samples =
         [](void* policy, const bf_samples_view* made, std::uint32_t* picks, std::uint64_t count) {
           const Seen<bf_samples_view> seen(made, BF_STRUCT_SAMPLES_VIEW);
           const bf_samples_view& view = *seen;
-          of<Selection>(policy).choose_samples(
+          policy_of<Selection>(policy).choose_samples(
               {JobId(view.job), view.epoch, view.left,
                seen_array(view.candidates, view.candidate_count, BF_STRUCT_SAMPLE_CANDIDATE,
                           instance<Selection>(policy).samples),
@@ -292,25 +297,25 @@ inline constexpr bf_dispatch_functions kDispatch{
     .next = [](void* policy, const bf_dispatch_view* made) -> std::uint64_t {
       const Seen<bf_dispatch_view> seen(made, BF_STRUCT_DISPATCH_VIEW);
       const bf_dispatch_view& view = *seen;
-      return of<Dispatch>(policy).next(
+      return policy_of<Dispatch>(policy).next(
           {instant(view.now),
            seen_array(view.candidates, view.candidate_count, BF_STRUCT_WORK_CANDIDATE,
                       instance<Dispatch>(policy).work)});
     },
-    .ask_again = [](void* policy) { return count_of(of<Dispatch>(policy).ask_again()); },
+    .ask_again = [](void* policy) { return count_of(policy_of<Dispatch>(policy).ask_again()); },
 };
 
 inline constexpr bf_dispatch_unstable kDispatchUnstable{
     .bytes = sizeof(bf_dispatch_unstable),
     .reserved = 0,
     .chooses_nodes = [](void* policy) -> std::uint32_t {
-      return of<Dispatch>(policy).chooses_nodes();
+      return policy_of<Dispatch>(policy).chooses_nodes();
     },
     .choose_node = [](void* policy, const bf_nodes_view* made) -> std::uint64_t {
       const Seen<bf_nodes_view> seen(made, BF_STRUCT_NODES_VIEW);
       const bf_nodes_view& view = *seen;
       const Seen<engine::WorkCandidate> work(view.work, BF_STRUCT_WORK_CANDIDATE);
-      return of<Dispatch>(policy).choose_node(
+      return policy_of<Dispatch>(policy).choose_node(
           {*work, seen_array(view.candidates, view.candidate_count, BF_STRUCT_NODE_CANDIDATE,
                              instance<Dispatch>(policy).nodes)});
     },
@@ -321,11 +326,12 @@ inline constexpr bf_scaling_functions kScaling{
     .reserved = 0,
     .workers =
         [](void* policy, const bf_node_view* made) {
-          return of<Scaling>(policy).workers(*Seen<engine::NodeView>(made, BF_STRUCT_NODE_VIEW));
+          return policy_of<Scaling>(policy).workers(
+              *Seen<engine::NodeView>(made, BF_STRUCT_NODE_VIEW));
         },
     .depth =
         [](void* policy, const bf_job_view* made) {
-          return of<Scaling>(policy).depth(*Seen<engine::JobView>(made, BF_STRUCT_JOB_VIEW));
+          return policy_of<Scaling>(policy).depth(*Seen<engine::JobView>(made, BF_STRUCT_JOB_VIEW));
         },
 };
 
@@ -336,7 +342,7 @@ inline constexpr bf_rehearsal_functions kRehearsal{
       const Seen<bf_rehearsal_view> seen(made, BF_STRUCT_REHEARSAL_VIEW);
       const bf_rehearsal_view& view = *seen;
       const Seen<engine::Exemplar> exemplar(view.exemplar, BF_STRUCT_EXEMPLAR);
-      return of<Rehearsal>(policy).choose(
+      return policy_of<Rehearsal>(policy).choose(
           {*exemplar, view.number, {view.features, view.feature_count}}, Random(seed));
     },
     .put =
@@ -344,25 +350,26 @@ inline constexpr bf_rehearsal_functions kRehearsal{
           const Seen<bf_rehearsal_view> seen(made, BF_STRUCT_REHEARSAL_VIEW);
           const bf_rehearsal_view& view = *seen;
           const Seen<engine::Exemplar> exemplar(view.exemplar, BF_STRUCT_EXEMPLAR);
-          of<Rehearsal>(policy).put(index,
-                                    {*exemplar, view.number, {view.features, view.feature_count}});
+          policy_of<Rehearsal>(policy).put(
+              index, {*exemplar, view.number, {view.features, view.feature_count}});
         },
-    .weighs = [](void* policy) -> std::uint32_t { return of<Rehearsal>(policy).weighs(); },
+    .weighs = [](void* policy) -> std::uint32_t { return policy_of<Rehearsal>(policy).weighs(); },
     .weight =
         [](void* policy, const bf_exemplar* made) {
-          return of<Rehearsal>(policy).weight(*Seen<engine::Exemplar>(made, BF_STRUCT_EXEMPLAR));
+          return policy_of<Rehearsal>(policy).weight(
+              *Seen<engine::Exemplar>(made, BF_STRUCT_EXEMPLAR));
         },
 };
 
 inline constexpr bf_mixture_functions kMixture{
     .bytes = sizeof(bf_mixture_functions),
     .reserved = 0,
-    .every = [](void* policy) { return of<Mixture>(policy).every(); },
+    .every = [](void* policy) { return policy_of<Mixture>(policy).every(); },
     .weigh =
         [](void* policy, const bf_mixture_view* made, double* weights) {
           const Seen<bf_mixture_view> seen(made, BF_STRUCT_MIXTURE_VIEW);
           const bf_mixture_view& view = *seen;
-          of<Mixture>(policy).weigh(
+          policy_of<Mixture>(policy).weigh(
               {JobId(view.job), view.drawn,
                seen_array(view.sources, view.source_count, BF_STRUCT_SOURCE_VIEW,
                           instance<Mixture>(policy).sources)},

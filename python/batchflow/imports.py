@@ -12,21 +12,21 @@ from typing import Any, Mapping, Optional, Sequence, Union
 from .state import State
 
 
-def _imported(of: str, epoch: int, consumed: int, samples: Optional[int],
+def _imported(loader: str, epoch: int, consumed: int, samples: Optional[int],
               whole_epochs: bool) -> State:
     if epoch < 0 or consumed < 0:
-        raise ValueError(f"a {of} state of epoch {epoch} after {consumed} samples")
+        raise ValueError(f"a {loader} state of epoch {epoch} after {consumed} samples")
     if whole_epochs and consumed:
         epoch, consumed = epoch + 1, 0
-    return {"imported": of, "epoch": epoch, "consumed": consumed, "samples": samples}
+    return {"imported": loader, "epoch": epoch, "consumed": consumed, "samples": samples}
 
 
-def _number(of: str, state: Mapping[str, Any], *names: str) -> int:
+def _number(loader: str, state: Mapping[str, Any], *names: str) -> int:
     for name in names:
         value = state.get(name)
         if isinstance(value, int) and not isinstance(value, bool):
             return value
-    raise ValueError(f"this is not a {of} state: it has no number {' or '.join(names)}")
+    raise ValueError(f"this is not a {loader} state: it has no number {' or '.join(names)}")
 
 
 def _torchdata_rank(state: Mapping[str, Any]) -> int:

@@ -63,11 +63,11 @@ def function(result: Any, *arguments: Any) -> Any:
     return ctypes.CFUNCTYPE(result, *arguments)
 
 
-OF = ctypes.c_void_p  # a policy
+POLICY = ctypes.c_void_p  # a policy
 ACCESS = ctypes.POINTER(Access)
 ITEM = ctypes.c_uint32
 Make = function(ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(Context))
-End = function(None, OF)
+End = function(None, POLICY)
 
 
 class Common(ctypes.Structure):
@@ -79,13 +79,14 @@ class Common(ctypes.Structure):
 
 class Eviction(ctypes.Structure):
     _fields_ = [("bytes", ctypes.c_uint32), ("reserved", ctypes.c_uint32),
-                ("hit", function(None, OF, ACCESS)),
-                ("missed", function(ctypes.c_uint32, OF, ACCESS)),
-                ("inserted", function(None, OF, ACCESS)),
-                ("victim", function(ctypes.c_uint32, OF, ACCESS)),
-                ("removed", function(None, OF, ITEM, ctypes.c_uint32)),
-                ("pinned", function(None, OF, ITEM)), ("unpinned", function(None, OF, ITEM)),
-                ("resized", ctypes.c_void_p), ("grow", function(None, OF, ctypes.c_uint64)),
+                ("hit", function(None, POLICY, ACCESS)),
+                ("missed", function(ctypes.c_uint32, POLICY, ACCESS)),
+                ("inserted", function(None, POLICY, ACCESS)),
+                ("victim", function(ctypes.c_uint32, POLICY, ACCESS)),
+                ("removed", function(None, POLICY, ITEM, ctypes.c_uint32)),
+                ("pinned", function(None, POLICY, ITEM)),
+                ("unpinned", function(None, POLICY, ITEM)),
+                ("resized", ctypes.c_void_p), ("grow", function(None, POLICY, ctypes.c_uint64)),
                 ("forget", ctypes.c_void_p), ("needed", ctypes.c_void_p),
                 ("scored", ctypes.c_void_p), ("epoch_began", ctypes.c_void_p)]
 
@@ -155,45 +156,47 @@ class Sketch:
         self._made[policy] = None
 
     def _call(self, policy: int, otherwise: Any, call: Any) -> Any:
-        of, name = self._made[policy]
-        return self._guarded(name, otherwise, lambda: call(of))
+        sketch, name = self._made[policy]
+        return self._guarded(name, otherwise, lambda: call(sketch))
 
     def _hit(self, policy: int, access: Any) -> None:
         item = access.contents.item
-        self._call(policy, None, lambda of: of.hit(item) if hasattr(of, "hit") else None)
+        self._call(policy, None,
+                   lambda sketch: sketch.hit(item) if hasattr(sketch, "hit") else None)
 
     def _missed(self, policy: int, access: Any) -> int:
         item = access.contents.item
 
-        def ask(of: Any) -> int:
-            return INSERT if not hasattr(of, "missed") or of.missed(item) else BYPASS
+        def ask(sketch: Any) -> int:
+            return INSERT if not hasattr(sketch, "missed") or sketch.missed(item) else BYPASS
         decision: int = self._call(policy, INSERT, ask)
         return decision
 
     def _inserted(self, policy: int, access: Any) -> None:
         item, slots = access.contents.item, access.contents.slots
         self._sizes[policy][item] = slots
-        self._call(policy, None, lambda of: of.inserted(item, slots))
+        self._call(policy, None, lambda sketch: sketch.inserted(item, slots))
 
     def _victim(self, policy: int, _newcomer: Any) -> int:
-        def ask(of: Any) -> int:
-            item = of.victim()
+        def ask(sketch: Any) -> int:
+            item = sketch.victim()
             return NO_ITEM if item is None else int(item)
         named: int = self._call(policy, NO_ITEM, ask)
         return named
 
     def _removed(self, policy: int, item: int, _why: int) -> None:
-        self._call(policy, None, lambda of: of.removed(item))
+        self._call(policy, None, lambda sketch: sketch.removed(item))
 
     # What is pinned leaves the policy for a while, and comes back as if it were new.
     def _pinned(self, policy: int, item: int) -> None:
-        self._call(policy, None, lambda of: of.removed(item))
+        self._call(policy, None, lambda sketch: sketch.removed(item))
 
     def _unpinned(self, policy: int, item: int) -> None:
-        self._call(policy, None, lambda of: of.inserted(item, self._sizes[policy][item]))
+        self._call(policy, None, lambda sketch: sketch.inserted(item, self._sizes[policy][item]))
 
     def _grow(self, policy: int, items: int) -> None:
-        self._call(policy, None, lambda of: of.grow(items) if hasattr(of, "grow") else None)
+        self._call(policy, None,
+                   lambda sketch: sketch.grow(items) if hasattr(sketch, "grow") else None)
 
 
 def main(library: str, sketch: str, words: list[str]) -> int:

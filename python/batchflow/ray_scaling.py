@@ -38,7 +38,7 @@ class Look:
     of_agent: float  # workers, on average
 
     @staticmethod
-    def of(status: dict[str, Any]) -> "Look":
+    def from_status(status: dict[str, Any]) -> "Look":
         nodes = status["nodes"]
         of_agents = sum(one["workers"] for one in nodes)
         return Look(status["up_s"], status["wait_s"] + status["compute_s"],
@@ -92,7 +92,7 @@ class CpuAgents:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + _EVERY_S
             try:
-                self.judge(Look.of(self._status(socket)))
+                self.judge(Look.from_status(self._status(socket)))
             except (OSError, subprocess.SubprocessError, KeyError, ValueError) as problem:
                 self._before = None  # the service is being started
                 print(f"batchflow: {problem}", file=sys.stderr, flush=True)

@@ -40,9 +40,9 @@ def check(state: Any) -> State:
     return dict(state)
 
 
-def imported(of: str, epoch: int, consumed: int = 0, samples: Optional[int] = None) -> State:
+def imported(loader: str, epoch: int, consumed: int = 0, samples: Optional[int] = None) -> State:
     """What is known of a position without the service; `settle` makes a state of it."""
-    return {"imported": of, "epoch": epoch, "consumed": consumed, "samples": samples}
+    return {"imported": loader, "epoch": epoch, "consumed": consumed, "samples": samples}
 
 
 def settle(wanted: State, beginning: State) -> State:

@@ -32,7 +32,7 @@ _NUMBERS = {bool: "bool", int: "int64", float: "float64"}
 class Dataset:
     """Stands for PyTorch's, from which a class derives that may need nothing else of PyTorch."""
 
-    def __class_getitem__(cls, of: Any) -> Any:
+    def __class_getitem__(cls, item: Any) -> Any:
         return cls
 
     def __getitem__(self, index: Any) -> Any:

@@ -34,12 +34,13 @@ double change(const json& before, const json& now, const char* key) {
 }
 
 NodeWindow window(const std::string& name, const json& before, const json& now) {
-  const auto of = [&](const char* key) { return change(before, now, key); };
+  const auto gained = [&](const char* key) { return change(before, now, key); };
   // The coordinator has seconds, where agents have nanoseconds.
   const double preparing_s =
-      now.contains("preparing_ns") ? of("preparing_ns") / 1e9 : of("preparing_s");
-  return {name,        of("read_bytes"), of("store_busy_ns") / 1e9, of("prepared_samples"),
-          preparing_s, of("read_errors")};
+      now.contains("preparing_ns") ? gained("preparing_ns") / 1e9 : gained("preparing_s");
+  return {
+      name,        gained("read_bytes"), gained("store_busy_ns") / 1e9, gained("prepared_samples"),
+      preparing_s, gained("read_errors")};
 }
 
 std::vector<NodeWindow> windows(const json& before, const json& now) {

@@ -28,14 +28,14 @@ struct KafkaLibrary {
   struct TopicMetadata {
     char* topic;
     int partitions;
-    void* of_partitions;
+    void* partition_list;
     int error;
   };
   struct Metadata {
     int brokers;
-    void* of_brokers;
+    void* broker_list;
     int topics;
-    TopicMetadata* of_topics;
+    TopicMetadata* topic_list;
   };
   static constexpr int kConsumer = 1;            // RD_KAFKA_CONSUMER
   static constexpr int kSet = 0;                 // RD_KAFKA_CONF_OK

@@ -202,18 +202,20 @@ class KafkaSource::Parts {
     if (error != 0) {
       problem = fmt::format("no broker of {} answers ({}); it goes on trying",
                             settings_.kafka_brokers, library_->error_text(error));
-    } else if (known->topics != 1 || known->of_topics[0].error != 0 ||
-               known->of_topics[0].partitions < 1) {
-      problem = fmt::format(
-          "the brokers at {} have no topic '{}'{}; it goes on looking", settings_.kafka_brokers,
-          settings_.kafka_topic,
-          known->topics == 1 ? fmt::format(" ({})", library_->error_text(known->of_topics[0].error))
-                             : "");
-    } else if (known->of_topics[0].partitions > kPartitionsMost) {
-      problem = fmt::format("topic '{}' has {} partitions; a feed takes {} at most",
-                            settings_.kafka_topic, known->of_topics[0].partitions, kPartitionsMost);
+    } else if (known->topics != 1 || known->topic_list[0].error != 0 ||
+               known->topic_list[0].partitions < 1) {
+      problem =
+          fmt::format("the brokers at {} have no topic '{}'{}; it goes on looking",
+                      settings_.kafka_brokers, settings_.kafka_topic,
+                      known->topics == 1
+                          ? fmt::format(" ({})", library_->error_text(known->topic_list[0].error))
+                          : "");
+    } else if (known->topic_list[0].partitions > kPartitionsMost) {
+      problem =
+          fmt::format("topic '{}' has {} partitions; a feed takes {} at most",
+                      settings_.kafka_topic, known->topic_list[0].partitions, kPartitionsMost);
     } else {
-      partitions = known->of_topics[0].partitions;
+      partitions = known->topic_list[0].partitions;
     }
     if (known) library_->metadata_destroy(known);
     if (topic) library_->topic_destroy(topic);

@@ -36,12 +36,12 @@ DecodeShares::DecodeShares(const std::array<Way, kJpegWays>& ways,
 }
 
 double DecodeShares::waiting_ns(JpegWay way) const {
-  const State& state = of(way);
+  const State& state = state_of(way);
   return static_cast<double>(state.waiting_units) * state.ns_each_unit / std::max(1u, state.lanes);
 }
 
 double DecodeShares::cost_ns(JpegWay way, std::uint64_t units) const {
-  return static_cast<double>(units) * of(way).ns_each_unit;
+  return static_cast<double>(units) * state_of(way).ns_each_unit;
 }
 
 double DecodeShares::expected_ns(const State& way, std::uint64_t units) const {
@@ -83,7 +83,7 @@ DecodeShares::Choice DecodeShares::choose(std::uint64_t units, JpegWays allowed)
 }
 
 DecodeShares::Choice DecodeShares::take(JpegWay way, std::uint64_t units) {
-  State& state = of(way);
+  State& state = state_of(way);
   const Choice choice{way, static_cast<std::int64_t>(expected_ns(state, units))};
   state.waiting_units += units;
   state.last_chosen = choices_;
@@ -99,7 +99,7 @@ DecodeShares::Choice DecodeShares::move(const Choice& from, JpegWay to, std::uin
 void DecodeShares::served(JpegWay way, std::size_t pictures, std::uint64_t units,
                           std::int64_t busy_ns) {
   if (units == 0 || busy_ns <= 0) return;
-  State& state = of(way);
+  State& state = state_of(way);
   const double kept = std::max(0.5, 1 - static_cast<double>(pictures) / kRemembered);
   state.busy_ns = state.busy_ns * kept + static_cast<double>(busy_ns);
   state.served_units = state.served_units * kept + static_cast<double>(units);
@@ -107,14 +107,14 @@ void DecodeShares::served(JpegWay way, std::size_t pictures, std::uint64_t units
 }
 
 void DecodeShares::failed(const Choice& choice, std::uint64_t units) {
-  State& state = of(choice.way);
+  State& state = state_of(choice.way);
   BF_CHECK(state.waiting_units >= units);
   state.waiting_units -= units;
 }
 
 void DecodeShares::finished(const Choice& choice, std::uint64_t units, std::int64_t latency_ns) {
   failed(choice, units);
-  State& state = of(choice.way);
+  State& state = state_of(choice.way);
   const std::int64_t later_ns = latency_ns - choice.expected_ns;
   if (state.later_ns.size() < kWindow)
     state.later_ns.push_back(later_ns);

@@ -65,14 +65,14 @@ class DecodeShares {
   void finished(const Choice& choice, std::uint64_t units, std::int64_t latency_ns);
   void failed(const Choice& choice, std::uint64_t units);
 
-  bool is_there(JpegWay way) const { return of(way).lanes > 0; }
+  bool is_there(JpegWay way) const { return state_of(way).lanes > 0; }
   // Whether pictures may move from a way to another that has nothing to do.
   bool may_take_over() const { return !hardware_share_; }
   double waiting_ns(JpegWay way) const;
   double cost_ns(JpegWay way, std::uint64_t units) const;
   // By how much its pictures are later than expected, at the 99th percentile.
-  double late_ns(JpegWay way) const { return of(way).late_ns; }
-  std::uint64_t chosen(JpegWay way) const { return of(way).chosen; }
+  double late_ns(JpegWay way) const { return state_of(way).late_ns; }
+  std::uint64_t chosen(JpegWay way) const { return state_of(way).chosen; }
 
  private:
   // How late a way's pictures are follows from the last kWindow of them. It is worked out anew
@@ -98,8 +98,8 @@ class DecodeShares {
     bool used = false;  // of late
   };
 
-  const State& of(JpegWay way) const { return ways_[static_cast<std::size_t>(way)]; }
-  State& of(JpegWay way) { return ways_[static_cast<std::size_t>(way)]; }
+  const State& state_of(JpegWay way) const { return ways_[static_cast<std::size_t>(way)]; }
+  State& state_of(JpegWay way) { return ways_[static_cast<std::size_t>(way)]; }
   double expected_ns(const State& way, std::uint64_t units) const;
   JpegWays fixed_share(JpegWays allowed);
   Choice take(JpegWay way, std::uint64_t units);

@@ -28,7 +28,7 @@ void ScratchBudget::give_back(Bytes bytes) {
 
 void ScratchCharge::take(Bytes bytes) {
   BF_CHECK(bytes_ == 0);
-  if (bytes <= budget_.limits().of_small()) return;
+  if (bytes <= budget_.limits().small_sample_most()) return;
   budget_.take(bytes);
   bytes_ = bytes;
 }

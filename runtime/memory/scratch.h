@@ -36,8 +36,8 @@ struct ScratchLimits {
   Bytes shared = kUncountable;  // of all samples together that need more
 
   // For one sample: half of what a worker has, since it may have kept the other half.
-  Bytes of_small() const { return each / 2; }
-  Bytes most() const { return std::max(of_small(), shared); }
+  Bytes small_sample_most() const { return each / 2; }
+  Bytes most() const { return std::max(small_sample_most(), shared); }
 };
 
 // Thread-safe.

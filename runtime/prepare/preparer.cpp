@@ -62,7 +62,7 @@ class WorkerPreparer final : public Preparer {
     clips_.end();
     const Bytes held = pictures_.held() + clips_.held() + parts_.held() + sounds_.held() +
                        before_plugins_.bytes() + joint_.held();
-    if (scratch_.is_large() || held > scratch_.limits().of_small()) {
+    if (scratch_.is_large() || held > scratch_.limits().small_sample_most()) {
       pictures_.drop();
       clips_.drop();
       parts_.drop();
@@ -200,7 +200,7 @@ class WorkerPreparer final : public Preparer {
   bool find_parts(const CompiledPipeline& pipeline, const Input& input) {
     // A small bound need not be computed more exactly.
     Bytes numbers = sources::RecordParts::numbers_most(pipeline.kind(), input.bytes.size());
-    if (numbers > scratch_.limits().of_small() / 2)
+    if (numbers > scratch_.limits().small_sample_most() / 2)
       numbers = parts_.numbers_bytes(pipeline.kind(), input.bytes);
     if (!scratch_.take(memory::counted_sum(numbers, beside(pipeline, input))))
       return fail(scratch_.problem());

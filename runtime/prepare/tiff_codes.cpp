@@ -78,10 +78,10 @@ class HeadWriter {
 
 // What the library calls with the object as its handle.
 struct TiffCodes::Callbacks {
-  static TiffCodes& of(thandle_t handle) { return *static_cast<TiffCodes*>(handle); }
+  static TiffCodes& codes_of(thandle_t handle) { return *static_cast<TiffCodes*>(handle); }
 
   static tmsize_t read(thandle_t handle, void* out, tmsize_t size) {
-    TiffCodes& self = of(handle);
+    TiffCodes& self = codes_of(handle);
     const std::size_t left = self.file_.size() - self.at_;
     const std::size_t count = std::min(left, static_cast<std::size_t>(size));
     std::memcpy(out, self.file_.data() + self.at_, count);
@@ -90,12 +90,12 @@ struct TiffCodes::Callbacks {
   }
   static tmsize_t write(thandle_t, void*, tmsize_t) { return 0; }
   static toff_t seek(thandle_t handle, toff_t to, int from) {
-    TiffCodes& self = of(handle);
+    TiffCodes& self = codes_of(handle);
     const std::size_t base = from == SEEK_SET ? 0 : from == SEEK_CUR ? self.at_ : self.file_.size();
     self.at_ = std::min(self.file_.size(), base + static_cast<std::size_t>(to));
     return self.at_;
   }
-  static toff_t size(thandle_t handle) { return of(handle).file_.size(); }
+  static toff_t size(thandle_t handle) { return codes_of(handle).file_.size(); }
   static int close(thandle_t) { return 0; }
   // Keeps the first error, which is the cause of the others.
   static int error(TIFF*, void* handle, const char*, const char* format, va_list values) {

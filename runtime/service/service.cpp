@@ -175,7 +175,7 @@ void Service::Parts::start() {
   if (config.http_port >= 0)
     http = std::make_unique<HttpServer>(
         loop, config.http_address, static_cast<std::uint16_t>(config.http_port), config.http_hosts,
-        HttpPages::of<Snapshot>([this] { return as_seen_by_anybody(snapshot_of(*this)); }));
+        HttpPages::make<Snapshot>([this] { return as_seen_by_any_program(snapshot_of(*this)); }));
   cluster.listen();
   connections.begin();
   check();

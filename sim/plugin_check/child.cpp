@@ -39,10 +39,10 @@ void limit(int resource, rlim_t most) {
   const int nowhere = open("/dev/null", O_RDWR);
   const int high = fcntl(report, F_DUPFD, 100), high_memory = fcntl(memory, F_DUPFD, 100);
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(nowhere, stream);
-  dup2(high, kReport);
+  dup2(high, kReportDescriptor);
   // Of its own process once it has become the program: the kernel looks it up when it is read.
-  dup2(high_memory, kMemory);
-  close_range(kMemory + 1, ~0u, 0);
+  dup2(high_memory, kMemoryDescriptor);
+  close_range(kMemoryDescriptor + 1, ~0u, 0);
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_CPU, static_cast<rlim_t>(most.count()));
   if (options.phase != "battery") limit(RLIMIT_DATA, kMemoryMost);

@@ -32,7 +32,7 @@ std::string name_of(const engine::PolicyChoice& choice) {
 void report(const json& answer) {
   const std::string text = answer.dump() + "\n";
   for (std::size_t done = 0; done < text.size();) {
-    const ssize_t more = write(kReport, text.data() + done, text.size() - done);
+    const ssize_t more = write(kReportDescriptor, text.data() + done, text.size() - done);
     if (more <= 0) _exit(1);
     done += static_cast<std::size_t>(more);
   }
@@ -86,7 +86,7 @@ double cpu_s() {
 // Of this process, in memory.
 double resident_bytes() {
   char text[128] = {};
-  if (pread(kMemory, text, sizeof(text) - 1, 0) <= 0) return 0;
+  if (pread(kMemoryDescriptor, text, sizeof(text) - 1, 0) <= 0) return 0;
   char* end = nullptr;
   std::strtoul(text, &end, 10);  // all of its size
   return static_cast<double>(std::strtoul(end, nullptr, 10)) * 4096;
@@ -235,7 +235,7 @@ int run_phase(const PhaseOptions& options) {
     }
     const plugin::Plugin plugin(std::make_shared<const plugin::PluginFile>(options.plugin));
     const bool costs = options.phase == "cost";
-    const bool confined = confine_policy(kReport, costs);
+    const bool confined = confine_policy(kReportDescriptor, costs);
     json answer = costs ? cost(plugin) : rules(plugin, options.seeds);
     answer["confined"] = confined;
     report(answer);

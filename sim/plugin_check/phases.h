@@ -9,8 +9,8 @@
 namespace batchflow::sim {
 
 // The descriptors on which a phase reports, and from which it reads how much memory it uses.
-inline constexpr int kReport = 3;
-inline constexpr int kMemory = 4;
+inline constexpr int kReportDescriptor = 3;
+inline constexpr int kMemoryDescriptor = 4;
 
 struct PhaseOptions {
   std::string phase;   // rules, cost, battery

@@ -22,8 +22,8 @@ class JobTable {
   Job& operator[](std::uint32_t index) { return jobs_[index]; }
   const Job& operator[](std::uint32_t index) const { return jobs_[index]; }
   // By an id of the job; `Job::id` is its last.
-  Job& of(JobId id) { return jobs_[ids_.index_of(id)]; }
-  const Job& of(JobId id) const { return jobs_[ids_.index_of(id)]; }
+  Job& at(JobId id) { return jobs_[ids_.index_of(id)]; }
+  const Job& at(JobId id) const { return jobs_[ids_.index_of(id)]; }
   std::uint32_t index_of(const Job& job) const {
     return static_cast<std::uint32_t>(&job - jobs_.data());
   }

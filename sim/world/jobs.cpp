@@ -57,18 +57,18 @@ Jobs::Jobs(const Parts& parts)
       losses_(parts, jobs_, clocks_, checkpoints_, schedule_, training_, joins_) {}
 
 std::size_t Jobs::node_of(JobId id, Rank rank) const {
-  return jobs_.of(id).nodes[rank].value;
+  return jobs_.at(id).nodes[rank].value;
 }
 
 const Workload::Preparation& Jobs::preparation(JobId id) const {
-  return *jobs_.of(id).preparation;
+  return *jobs_.at(id).preparation;
 }
 
 void Jobs::promised(std::span<const engine::Promise> promises) {
-  checkpoints_.promised(promises, [this](JobId id) -> const Job& { return jobs_.of(id); });
+  checkpoints_.promised(promises, [this](JobId id) -> const Job& { return jobs_.at(id); });
   for (const engine::Promise& promise : promises) {
     if (promise.kind != engine::Promise::Kind::committed || promise.shown == 0) continue;
-    Job& job = jobs_.of(promise.job);
+    Job& job = jobs_.at(promise.job);
     job.shown = promise.shown;
     for (const engine::KeptExemplar& one : promise.kept) {
       job.exemplars.resize(std::max<std::size_t>(job.exemplars.size(), one.index + 1));
@@ -137,7 +137,7 @@ void Jobs::join(std::uint32_t index) {
 }
 
 void Jobs::admitted(const engine::Admit& command) {
-  Job& job = jobs_.of(command.job);
+  Job& job = jobs_.at(command.job);
   if (job.id != command.job) return;
   job.step = command.first_step;
   if (job.state == Job::State::joining) return training_.begin(job, command.credits);
@@ -145,14 +145,14 @@ void Jobs::admitted(const engine::Admit& command) {
 }
 
 void Jobs::refused(const engine::Refuse& command) {
-  Job& job = jobs_.of(command.job);
+  Job& job = jobs_.at(command.job);
   if (job.state == Job::State::over || job.id != command.job) return;
   job.result->refusal = reason(command);
   over(job, "refused");
 }
 
 void Jobs::delivered(const Delivered& batch) {
-  Job& job = jobs_.of(batch.job);
+  Job& job = jobs_.at(batch.job);
   if (job.state == Job::State::over || job.state == Job::State::preempted) return;
   if (job.id != batch.job) return;
   if (job.state != Job::State::running || batch.step < job.step)
@@ -169,7 +169,7 @@ void Jobs::trained_epoch(std::uint32_t index) {
 }
 
 void Jobs::epoch_ended(const engine::EpochEnded& command) {
-  Job& job = jobs_.of(command.job);
+  Job& job = jobs_.at(command.job);
   if (job.id != command.job) return;
   const std::uint64_t epochs = (command.epoch + 1) * job.preparation->epochs;
   job.result->epochs = std::max(job.result->epochs, epochs);
@@ -177,7 +177,7 @@ void Jobs::epoch_ended(const engine::EpochEnded& command) {
 }
 
 void Jobs::mixture_set(const engine::MixtureSet& command) {
-  Job& job = jobs_.of(command.job);
+  Job& job = jobs_.at(command.job);
   if (job.id == command.job) job.sources.set(command.parts);
 }
 

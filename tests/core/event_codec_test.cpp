@@ -151,15 +151,15 @@ TEST_CASE("a digest tells commands apart by kind and every field, not by address
 
 TEST_CASE("the digest of a run knows order and steps") {
   const engine::Command a = engine::SetWorkers{NodeId(1), 2}, b = engine::SetWorkers{NodeId(2), 2};
-  const auto of = [](std::vector<std::vector<engine::Command>> steps) {
+  const auto digest_of = [](std::vector<std::vector<engine::Command>> steps) {
     log::CommandDigest digest;
     for (const auto& step : steps) digest.add(step);
     return digest.value();
   };
-  CHECK(of({{a, b}}) == of({{a, b}}));
-  CHECK(of({{a, b}}) != of({{b, a}}));
-  CHECK(of({{a, b}}) != of({{a}, {b}}));
-  CHECK(of({{a}, {}}) != of({{a}}));
+  CHECK(digest_of({{a, b}}) == digest_of({{a, b}}));
+  CHECK(digest_of({{a, b}}) != digest_of({{b, a}}));
+  CHECK(digest_of({{a, b}}) != digest_of({{a}, {b}}));
+  CHECK(digest_of({{a}, {}}) != digest_of({{a}}));
 }
 
 TEST_CASE("golden digests: a change breaks comparison with every journal ever written") {

@@ -111,15 +111,15 @@ constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 constexpr std::uint64_t kSamples = 100'000;
 
 // Ten nodes of 2 to 512 GiB.
-std::vector<engine::Placement::Weighed> unequal() {
-  std::vector<engine::Placement::Weighed> list;
+std::vector<engine::Placement::NodeWeight> unequal() {
+  std::vector<engine::Placement::NodeWeight> list;
   for (const NodeId node : nodes(10)) {
     list.push_back({node, std::uint64_t{2} << (list.size() * 9 / 10) << 30});
   }
   return list;
 }
 
-std::vector<NodeId> owners_of(const std::vector<engine::Placement::Weighed>& members) {
+std::vector<NodeId> owners_of(const std::vector<engine::Placement::NodeWeight>& members) {
   const engine::Placement placement(1, members);
   std::vector<NodeId> owners;
   for (std::uint64_t i = 0; i < kSamples; ++i) {
@@ -156,7 +156,7 @@ TEST_CASE("the owner has the least -log(u) / weight") {
   const engine::Placement placement(1, members);
   std::uint64_t near = 0;
   for (std::uint64_t i = 0; i < kSamples; ++i) {
-    const auto bid = [&](const engine::Placement::Weighed& one) {
+    const auto bid = [&](const engine::Placement::NodeWeight& one) {
       const auto u = static_cast<long double>(hash(kVersion, i, one.node.value)) / 0x1p64L;
       return -std::log2(u) / static_cast<long double>(one.weight);
     };
@@ -202,7 +202,7 @@ TEST_CASE("equal weights, whatever they are, place as no weights do") {
   const auto all = nodes(9);
   const engine::Placement placement(1, all);
   for (const std::uint64_t weight : {std::uint64_t{0}, 5 * kGiB, UINT64_MAX}) {
-    std::vector<engine::Placement::Weighed> members;
+    std::vector<engine::Placement::NodeWeight> members;
     for (const NodeId node : all) members.push_back({node, weight});
     const engine::Placement weighed(1, members);
     for (std::uint64_t i = 0; i < 2000; ++i) {

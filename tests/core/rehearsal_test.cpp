@@ -84,7 +84,7 @@ TEST_CASE("how many draws there are for one of an exemplar follows from its weig
   CHECK(even.draws_for(SampleId(4)) == 4);
   CHECK(even.draws_for(SampleId(9)) == 2);  // it is there twice
   CHECK(even.draws_for(SampleId(3)) == 0);
-  const order::Rehearsal uneven(order::Exemplars::of(ids({9, 4, 2}), {6, 3, 0}), {2, 3}, 4);
+  const order::Rehearsal uneven(order::Exemplars::make(ids({9, 4, 2}), {6, 3, 0}), {2, 3}, 4);
   CHECK(uneven.draws_for(SampleId(9)) == 1.5);
   CHECK(uneven.draws_for(SampleId(4)) == 3);
   CHECK(uneven.draws_for(SampleId(2)) == 0);
@@ -175,7 +175,7 @@ TEST_CASE("with weights each exemplar comes in each round as its part says, roun
   const std::vector<std::uint32_t> weights = {1, 0, 70'000, 500, 65'536, 4'000'000'000, 3};
   double total = 0;
   for (const std::uint32_t weight : weights) total += weight;
-  const auto buffer = order::Exemplars::of(ids({3, 14, 15, 92, 65, 35, 89}), weights);
+  const auto buffer = order::Exemplars::make(ids({3, 14, 15, 92, 65, 35, 89}), weights);
   const order::Rehearsal rehearsal(buffer, {2, 3}, 4);
   for (std::uint64_t round = 0; round < 500; ++round) {
     const std::vector<SampleId> samples = drawn(rehearsal, 7 * round, 7);
@@ -192,11 +192,11 @@ TEST_CASE("with weights each exemplar comes in each round as its part says, roun
 TEST_CASE(
     "without any weight above 0 all exemplars are drawn alike, and weights are in the digest") {
   const std::vector<SampleId> samples = ids({3, 14, 15});
-  const auto plain = order::Exemplars::of(samples);
-  CHECK(order::Exemplars::of(samples, {0, 0, 0})->digest == plain->digest);
-  CHECK(order::Exemplars::of(samples, {1, 1, 1})->digest != plain->digest);
-  CHECK(order::Exemplars::of(samples, {1, 1, 2})->digest !=
-        order::Exemplars::of(samples, {1, 1, 1})->digest);
+  const auto plain = order::Exemplars::make(samples);
+  CHECK(order::Exemplars::make(samples, {0, 0, 0})->digest == plain->digest);
+  CHECK(order::Exemplars::make(samples, {1, 1, 1})->digest != plain->digest);
+  CHECK(order::Exemplars::make(samples, {1, 1, 2})->digest !=
+        order::Exemplars::make(samples, {1, 1, 1})->digest);
   CHECK(exemplars({3, 14, 15})->digest == plain->digest);
 }
 

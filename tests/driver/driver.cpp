@@ -133,12 +133,13 @@ bool Driver::step_once() {
 
 Outcomes Driver::run() {
   while (step_once()) {
-    if (steps_ > kStepsMost) violated("the run does not end; " + who_waits());
+    if (steps_ > kStepsMost) violated("the run does not end; " + describe_waits());
     check_progress();
     if (all_done()) break;
   }
   if (!all_done())
-    violated(fmt::format("deadlock at {} ns: {}", now_.time_since_epoch().count(), who_waits()));
+    violated(
+        fmt::format("deadlock at {} ns: {}", now_.time_since_epoch().count(), describe_waits()));
   end_ = now_;
   // What is still under way comes to its end; then nothing is in use any more.
   while (step_once()) {
@@ -220,7 +221,7 @@ void Driver::check_progress() {
     longest_wait_ = std::max(longest_wait_, now_ - since);
     if (now_ - since > most) {
       violated(fmt::format("job {} does not get on for {} us; {}", client.id.value,
-                           most.count() / 1000, who_waits()));
+                           most.count() / 1000, describe_waits()));
     }
   }
 }
@@ -230,7 +231,7 @@ bool Driver::all_done() const {
                      [](const Client& client) { return client.state == Client::State::done; });
 }
 
-std::string Driver::who_waits() const {
+std::string Driver::describe_waits() const {
   std::string text;
   for (const Client& client : clients_) {
     if (client.state == Client::State::done) continue;

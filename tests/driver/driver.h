@@ -277,7 +277,7 @@ class Driver {
   void note_promises();
   void write_promises();
   bool all_done() const;
-  std::string who_waits() const;
+  std::string describe_waits() const;
   Outcomes outcomes();
 
   const Scenario scenario_;

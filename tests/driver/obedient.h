@@ -84,8 +84,8 @@ class Obedient {
     return catalogues;
   }
 
-  template <class Order>
-  void on(const Order&) {}
+  template <class Command>
+  void on(const Command&) {}
   void on(const engine::Admit& command) {
     const std::uint32_t ranks = ranks_of(command.job);
     for (Rank rank = 0; rank < ranks; ++rank)

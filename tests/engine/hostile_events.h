@@ -420,13 +420,17 @@ class HostileEvents : private HostileValues {
     if (!noise()) handed_.erase(handed_.begin() + static_cast<std::ptrdiff_t>(at));
   }
 
-  void complete(engine::Request request, std::uint64_t kind, const std::vector<SampleId>& of) {
+  void complete(engine::Request request, std::uint64_t kind,
+                const std::vector<SampleId>& request_samples) {
     if (noise()) request.attempt += static_cast<std::uint32_t>(number());
     const engine::Outcome how = outcome();
     std::span<const SampleId> failed;
     if (how != engine::Outcome::done && !one_in(4)) {
-      failed = list<SampleId>(
-          4, [&] { return of.empty() || noise() ? sample() : of[random_.below(of.size())]; });
+      failed = list<SampleId>(4, [&] {
+        return request_samples.empty() || noise()
+                   ? sample()
+                   : request_samples[random_.below(request_samples.size())];
+      });
     }
     switch (kind) {
       case 0:
@@ -445,9 +449,9 @@ class HostileEvents : private HostileValues {
   void step() {
     now_ += Duration(random_.below(50'000'000));
     if (one_in(40)) now_ += std::chrono::seconds(2);
-    Instant told = now_;
-    if (noise()) told = Instant(Duration(static_cast<std::int64_t>(number())));
-    const auto commands = engine_.step(told, events_);
+    Instant step_time = now_;
+    if (noise()) step_time = Instant(Duration(static_cast<std::int64_t>(number())));
+    const auto commands = engine_.step(step_time, events_);
     for (const engine::Command& command : commands)
       std::visit([&](const auto& one) { note(one); }, command);
     for (const engine::Promise& promise : engine_.promises()) {

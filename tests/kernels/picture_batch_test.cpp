@@ -58,7 +58,7 @@ std::vector<std::byte> by_steps(const PictureTask& task, const prepare::Finish& 
   const prepare::PictureView source{task.pixels, task.stride, task.extent};
   resampler.run(task.scaling, source, whole(task.extent), scaled);
   for (const ColourChange change : task.jitter.order)
-    prepare::apply(change, task.jitter.of(change), scaled);
+    prepare::apply(change, task.jitter.factor_of(change), scaled);
   std::vector<std::byte> out(bytes);
   finish.write(scaled.view(), loops, out.data());
   return out;

@@ -114,7 +114,7 @@ with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
     training.write_digits(folder)
     def seen(seed, *epochs):
-        return [list(batches) for batches in views.Views(folder / "train", seed).of(epochs)]
+        return [list(batches) for batches in views.Views(folder / "train", seed).epochs(epochs)]
     (one, two), (other,) = seen(1, [[3, 7], [3]], [[7]])
     (last, first), = seen(1, [[7], [3]])
     print(one.keys, two.keys, torch.equal(one.pictures[0], first.pictures[0]),

@@ -15,7 +15,7 @@ class Compared(unittest.TestCase):
         for disturbed, found in (([7, 3, 5, 3], (0, 0, 0)), ([3, 7, 5, 3], (0, 0, 1)),
                                  ([7, 3, 5], (1, 0, 1)), ([7, 3, 5, 3, 3], (0, 1, 1)),
                                  ([7, 7, 5, 3], (1, 1, 1)), ([], (4, 0, 1))):
-            self.assertEqual(Comparison.of([7, 3, 5, 3], disturbed), (4, *found))
+            self.assertEqual(Comparison.between([7, 3, 5, 3], disturbed), (4, *found))
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ class InstantBackend {
     }
     if (current_.empty() && made_.empty()) return false;
     for (const engine::Command& command : engine_.step(Instant(now_), current_)) {
-      std::visit([&](const auto& order) { carry_out(order); }, command);
+      std::visit([&](const auto& each) { carry_out(each); }, command);
     }
     ++steps_;
     return true;
@@ -97,31 +97,31 @@ class InstantBackend {
   std::uint64_t steps() const { return steps_; }
 
  private:
-  template <class Order>
-  void carry_out(const Order&) {}
-  void carry_out(const engine::Read& order) {
-    next_.push_back(engine::ReadDone{order.request, {}, {}});
+  template <class Command>
+  void carry_out(const Command&) {}
+  void carry_out(const engine::Read& command) {
+    next_.push_back(engine::ReadDone{command.request, {}, {}});
   }
-  void carry_out(const engine::Prepare& order) {
-    const engine::PreparationDone done{order.request, {}, {}};
+  void carry_out(const engine::Prepare& command) {
+    const engine::PreparationDone done{command.request, {}, {}};
     if (preparation_steps_ == 0) return next_.push_back(done);
     made_.push_back({steps_ + preparation_steps_, done});
   }
-  void carry_out(const engine::Transfer& order) {
-    next_.push_back(engine::TransferDone{order.request, {}});
+  void carry_out(const engine::Transfer& command) {
+    next_.push_back(engine::TransferDone{command.request, {}});
   }
-  void carry_out(const engine::SetTimer& order) {
-    next_.push_back(engine::TimerFired{order.timer});
+  void carry_out(const engine::SetTimer& command) {
+    next_.push_back(engine::TimerFired{command.timer});
   }
   void carry_out(const engine::Refuse&) { ++refusals_; }
   void carry_out(const engine::Drop&) { ++drops_; }
-  void carry_out(const engine::Deliver& order) {
+  void carry_out(const engine::Deliver& command) {
     ++deliveries_;
-    drawn_ = order.samples.size();
-    next_.push_back(engine::DeliveryDone{order.request, {}});
-    next_.push_back(engine::BatchConsumed{order.job, order.rank, order.step, Duration(1000)});
-    next_.push_back(engine::SlotReleased{order.job, order.rank, order.step});
-    next_.push_back(engine::BatchWanted{order.job, order.rank, 1});
+    drawn_ = command.samples.size();
+    next_.push_back(engine::DeliveryDone{command.request, {}});
+    next_.push_back(engine::BatchConsumed{command.job, command.rank, command.step, Duration(1000)});
+    next_.push_back(engine::SlotReleased{command.job, command.rank, command.step});
+    next_.push_back(engine::BatchWanted{command.job, command.rank, 1});
   }
 
   engine::Engine& engine_;

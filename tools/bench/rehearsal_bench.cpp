@@ -22,7 +22,7 @@ void BM_RehearsalDraws(benchmark::State& state) {
     samples.emplace_back(static_cast<std::uint64_t>(i) * 17);
     if (state.range(1) != 0) weights.push_back(static_cast<std::uint32_t>(1 + i % 1000));
   }
-  const order::Rehearsal rehearsal(order::Exemplars::of(samples, weights), {1, 2}, 3);
+  const order::Rehearsal rehearsal(order::Exemplars::make(samples, weights), {1, 2}, 3);
   order::PermutationCache permutations;
   std::vector<order::Draw> draws(kBlock);
   std::uint64_t at = 0;

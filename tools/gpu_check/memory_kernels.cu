@@ -27,24 +27,25 @@ __global__ void sum_bytes(const std::byte* memory, std::size_t bytes, unsigned l
   atomicAdd(sum, part);
 }
 
-cudaStream_t of(void* stream) {
+cudaStream_t stream_of(void* stream) {
   return static_cast<cudaStream_t>(stream);
 }
 
 }  // namespace
 
 void write_all(std::byte* memory, std::size_t bytes, void* stream) {
-  write_bytes<<<64, 256, 0, of(stream)>>>(memory, bytes);
+  write_bytes<<<64, 256, 0, stream_of(stream)>>>(memory, bytes);
 }
 
 void wait_on_device(std::uint64_t nanoseconds, void* stream) {
-  wait_for<<<1, 1, 0, of(stream)>>>(nanoseconds);
+  wait_for<<<1, 1, 0, stream_of(stream)>>>(nanoseconds);
 }
 
 void sum_all(const std::byte* memory, std::size_t bytes, std::uint64_t* sum, void* stream) {
   static_assert(sizeof(*sum) == sizeof(unsigned long long));
-  (void)cudaMemsetAsync(sum, 0, sizeof *sum, of(stream));
-  sum_bytes<<<64, 256, 0, of(stream)>>>(memory, bytes, reinterpret_cast<unsigned long long*>(sum));
+  (void)cudaMemsetAsync(sum, 0, sizeof *sum, stream_of(stream));
+  sum_bytes<<<64, 256, 0, stream_of(stream)>>>(memory, bytes,
+                                               reinterpret_cast<unsigned long long*>(sum));
 }
 
 }  // namespace batchflow::gpu_check

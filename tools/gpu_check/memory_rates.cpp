@@ -43,10 +43,10 @@ double percentile(std::vector<double> values, double share) {
 double cpu_seconds() {
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
-  const auto of = [](const timeval& time) {
+  const auto seconds_of = [](const timeval& time) {
     return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
   };
-  return of(used.ru_utime) + of(used.ru_stime);
+  return seconds_of(used.ru_utime) + seconds_of(used.ru_stime);
 }
 
 std::string gigabytes(double rate) {

@@ -15,8 +15,8 @@ NodeId CommandRoutes::node_of(const engine::Command& command) const {
     NodeId operator()(const engine::SetWorkers& one) const { return one.node; }
     NodeId operator()(const engine::LetGo& one) const { return one.node; }
     NodeId operator()(const engine::Adopt& one) const { return one.place.node; }
-    NodeId operator()(const engine::Cancel& one) const { return of(one.request); }
-    NodeId operator()(const engine::Release& one) const { return of(one.request); }
+    NodeId operator()(const engine::Cancel& one) const { return carrier_of(one.request); }
+    NodeId operator()(const engine::Release& one) const { return carrier_of(one.request); }
     NodeId operator()(const engine::Admit&) const { return NodeId(0); }
     NodeId operator()(const engine::Refuse&) const { return NodeId(0); }
     NodeId operator()(const engine::EpochEnded&) const { return NodeId(0); }
@@ -24,7 +24,7 @@ NodeId CommandRoutes::node_of(const engine::Command& command) const {
     NodeId operator()(const engine::ExemplarsSet&) const { return NodeId(0); }
     NodeId operator()(const engine::SourcePaced&) const { return NodeId(0); }
     NodeId operator()(const engine::SetTimer&) const { return NodeId(0); }
-    NodeId of(const engine::Request& request) const {
+    NodeId carrier_of(const engine::Request& request) const {
       const auto found = routes.routes_.find(request.id.value);
       return found == routes.routes_.end() ? NodeId(0) : found->second.node;
     }

@@ -41,7 +41,7 @@ Bytes catalogue_bytes(const engine::Catalogue& catalogue) {
 }
 
 // The result for a dataset and its splits when none of them could be opened.
-std::vector<OpenedIndex> none_of(const NodeDataset& dataset, const std::string& problem) {
+std::vector<OpenedIndex> failures_of(const NodeDataset& dataset, const std::string& problem) {
   std::vector<OpenedIndex> none;
   for (const std::string& name : served_names(dataset)) {
     none.emplace_back();
@@ -59,7 +59,7 @@ std::vector<OpenedIndex> open_all(const NodeDataset& dataset, const Requester& r
     if (BF_FAILPOINT("service.dataset.new")) throw std::bad_alloc();
     return open_with_splits(dataset, requester, folder, stop);
   } catch (const std::bad_alloc&) {
-    return none_of(dataset, "the machine has no memory to open it; ask again");
+    return failures_of(dataset, "the machine has no memory to open it; ask again");
   }
 }
 
@@ -88,7 +88,7 @@ void DatasetOpenings::begin_opening(std::uint64_t number, const NodeDataset& dat
                    work);
   } catch (const std::runtime_error& error) {
     // Posted, so that the job that asks for it waits by then.
-    const Opened none{dataset, none_of(dataset, error.what()), 0};
+    const Opened none{dataset, failures_of(dataset, error.what()), 0};
     host_.post([then, none] { then(none); });
   }
 }

@@ -39,7 +39,7 @@ struct HttpPages {
   std::function<std::string()> page, metrics, status;
 
   template <class Now>
-  static HttpPages of(std::function<Now()> snapshot) {
+  static HttpPages make(std::function<Now()> snapshot) {
     return {[snapshot] { return status_page(snapshot()); },
             [snapshot] { return metrics_text(snapshot()); },
             [snapshot] { return to_json(snapshot()); }};

@@ -165,7 +165,7 @@ Snapshot as_seen_by(uid_t user, Snapshot all) {
   return all;
 }
 
-Snapshot as_seen_by_anybody(Snapshot all) {
+Snapshot as_seen_by_any_program(Snapshot all) {
   for (Jobs::Status& job : all.jobs) {
     if (job.user != geteuid()) job.name = fmt::format("job {}", job.id.value);
     job.from.clear();

@@ -129,7 +129,7 @@ struct AgentSnapshot {
 Snapshot as_seen_by(uid_t user, Snapshot all);
 // What any program on the machine may see without showing its user. Jobs of other users than the
 // service's have numbers for names, and so have all folders that jobs have brought.
-Snapshot as_seen_by_anybody(Snapshot all);
+Snapshot as_seen_by_any_program(Snapshot all);
 
 // The object that `batchflowctl status --json` prints; `with_models`: each job also has what a
 // simulation of it needs to know.

@@ -105,7 +105,7 @@ static_assert(offsetof(feeds::KafkaLibrary::Message, offset) ==
               offsetof(rd_kafka_message_t, offset));
 static_assert(offsetof(feeds::KafkaLibrary::Message, key_bytes) ==
               offsetof(rd_kafka_message_t, key_len));
-static_assert(offsetof(feeds::KafkaLibrary::Metadata, of_topics) ==
+static_assert(offsetof(feeds::KafkaLibrary::Metadata, topic_list) ==
               offsetof(rd_kafka_metadata_t, topics));
 static_assert(offsetof(feeds::KafkaLibrary::TopicMetadata, error) ==
               offsetof(rd_kafka_metadata_topic_t, err));

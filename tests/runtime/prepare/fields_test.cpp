@@ -436,33 +436,34 @@ TEST_CASE("boxes are read in each format, from NumPy and from JSON") {
     return Made(std::string(kPicture) + fmt::format("  - {{field: boxes, kind: boxes, {}}}", more),
                 kDecode, members);
   };
-  const auto of = [&](std::string_view more, std::string part, const std::string& bytes) {
+  const auto boxes_of = [&](std::string_view more, std::string part, const std::string& bytes) {
     Made made = boxes(more, {{"png", picture()}, {std::move(part), bytes}});
     REQUIRE_MESSAGE(made.result == Prepared::done, made.problem);
     return made.field<float>("boxes");
   };
   const std::vector<float> corners = {10, 6, 30, 20};
-  CHECK(of("from: b.npy", "b.npy", boxes_npy(corners)) == corners);
-  CHECK(of("from: b.npy, format: xywh", "b.npy", boxes_npy({10, 6, 20, 14})) == corners);
-  CHECK(of("from: b.npy, format: cxcywh", "b.npy", boxes_npy({20, 13, 20, 14})) == corners);
-  CHECK(of("from: b.npy, shares: true", "b.npy", boxes_npy({0.25f, 0.2f, 0.75f, 2.0f / 3})) ==
+  CHECK(boxes_of("from: b.npy", "b.npy", boxes_npy(corners)) == corners);
+  CHECK(boxes_of("from: b.npy, format: xywh", "b.npy", boxes_npy({10, 6, 20, 14})) == corners);
+  CHECK(boxes_of("from: b.npy, format: cxcywh", "b.npy", boxes_npy({20, 13, 20, 14})) == corners);
+  CHECK(boxes_of("from: b.npy, shares: true", "b.npy", boxes_npy({0.25f, 0.2f, 0.75f, 2.0f / 3})) ==
         corners);
-  CHECK(of("from: b.npy", "b.npy", npy<std::int64_t>("<i8", "(1, 4)", {10, 6, 30, 20})) == corners);
-  CHECK(of("from: json, key: boxes", "json", R"({"boxes": [[10, 6, 30.0, 20]], "n": 1})") ==
+  CHECK(boxes_of("from: b.npy", "b.npy", npy<std::int64_t>("<i8", "(1, 4)", {10, 6, 30, 20})) ==
         corners);
-  CHECK(of("from: json, key: objects.bbox, format: xywh", "json",
-           R"({"objects": [{"bbox": [10, 6, 20, 14], "id": 7}, {"x": {"bbox": 1}},
+  CHECK(boxes_of("from: json, key: boxes", "json", R"({"boxes": [[10, 6, 30.0, 20]], "n": 1})") ==
+        corners);
+  CHECK(boxes_of("from: json, key: objects.bbox, format: xywh", "json",
+                 R"({"objects": [{"bbox": [10, 6, 20, 14], "id": 7}, {"x": {"bbox": 1}},
                            {"bbox": [0, 0, 1, 1]}], "bbox": [4]})") ==
         std::vector<float>{10, 6, 30, 20, 0, 0, 1, 1});
-  CHECK(of("from: boxes.json", "boxes.json", "[10, 6, 30, 20]") == corners);
-  CHECK(of("from: boxes.json", "boxes.json", "[10, 6, 30, 20, 1, 2, 3, 4]").size() == 8);
-  CHECK(of("from: boxes.json", "boxes.json", "[]").empty());
-  CHECK(of("from: b.npy", "b.npy", npy<double>("<f8", "(0,)", {})).empty());
+  CHECK(boxes_of("from: boxes.json", "boxes.json", "[10, 6, 30, 20]") == corners);
+  CHECK(boxes_of("from: boxes.json", "boxes.json", "[10, 6, 30, 20, 1, 2, 3, 4]").size() == 8);
+  CHECK(boxes_of("from: boxes.json", "boxes.json", "[]").empty());
+  CHECK(boxes_of("from: b.npy", "b.npy", npy<double>("<f8", "(0,)", {})).empty());
   // What lies outside is clipped.
-  CHECK(of("from: b.npy", "b.npy", boxes_npy({-5, 10, 50, 99})) ==
+  CHECK(boxes_of("from: b.npy", "b.npy", boxes_npy({-5, 10, 50, 99})) ==
         std::vector<float>{0, 10, 40, 30});
-  CHECK(of("from: b.npy, sanitise: {side: 4}", "b.npy",
-           boxes_npy({1, 1, 4, 20, 50, 50, 60, 60, 1, 1, 5, 5, 9, 9, 3, 3})) ==
+  CHECK(boxes_of("from: b.npy, sanitise: {side: 4}", "b.npy",
+                 boxes_npy({1, 1, 4, 20, 50, 50, 60, 60, 1, 1, 5, 5, 9, 9, 3, 3})) ==
         std::vector<float>{1, 1, 5, 5});
 }
 

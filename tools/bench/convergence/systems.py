@@ -142,7 +142,7 @@ class Bench:
 
     def _trained(self, views: Views, orders: Orders, seed: int,
                  *how: Callable[..., None]) -> dict[str, float]:
-        result = training.train(views.of(orders), self._epochs, seed, self._test, *how)
+        result = training.train(views.epochs(orders), self._epochs, seed, self._test, *how)
         return {"accuracy": result.accuracy, "loss": result.loss, "had": result.had}
 
 
@@ -181,7 +181,7 @@ def measure(folder: Path, seeds: int, epochs: int) -> list[dict[str, Any]]:
     return runs
 
 
-def of(run: dict[str, Any], figure: str) -> list[float]:
+def values_of(run: dict[str, Any], figure: str) -> list[float]:
     return [result[figure] for result in run["results"] if figure in result]
 
 
@@ -189,18 +189,19 @@ def table(runs: list[dict[str, Any]], margin: float) -> list[list[str]]:
     rows = [["", "accuracy", "difference (90 %)", "p", "equivalent", "loss", "difference (90 %)",
              "samples in an epoch", "hits"]]
     for run in runs:
-        row = [run["name"], f"{statistics.fmean(of(run, 'accuracy')):.2f} %"]
-        accuracy, loss = (equivalence.compare_pairs(of(run, figure), of(runs[0], figure), margin)
-                          for figure in ("accuracy", "loss"))
+        row = [run["name"], f"{statistics.fmean(values_of(run, 'accuracy')):.2f} %"]
+        accuracy, loss = (
+            equivalence.compare_pairs(values_of(run, figure), values_of(runs[0], figure), margin)
+            for figure in ("accuracy", "loss"))
         is_reference = run is runs[0]
         row += [""] * 3 if is_reference else [
             f"{accuracy.difference:+.2f} ({accuracy.low:+.2f} to {accuracy.high:+.2f})",
             f"{accuracy.p:.2g}", "yes" if accuracy.equivalent else "no"]
-        row.append(f"{statistics.fmean(of(run, 'loss')):.4f}")
+        row.append(f"{statistics.fmean(values_of(run, 'loss')):.4f}")
         row.append("" if is_reference else
                    f"{loss.difference:+.4f} ({loss.low:+.4f} to {loss.high:+.4f})")
-        row.append(f"{100 * statistics.fmean(of(run, 'had')):.0f} %")
-        hits = of(run, "hits")
+        row.append(f"{100 * statistics.fmean(values_of(run, 'had')):.0f} %")
+        hits = values_of(run, "hits")
         row.append(f"{100 * statistics.fmean(hits):.0f} %" if hits else "")
         rows.append(row)
     return rows

@@ -27,7 +27,7 @@ class Views:
                          for file, label in ImageFolder(str(folder)).samples]
         self._made: dict[tuple[int, int, int], Any] = {}
 
-    def of(self, orders: Orders) -> Epochs:
+    def epochs(self, orders: Orders) -> Epochs:
         for epoch, batches in enumerate(orders):
             yield self._batches(epoch, batches)
 

@@ -40,10 +40,10 @@ double seconds(Clock::duration time) {
 double cpu_s(int who) {
   rusage used{};
   getrusage(who, &used);
-  const auto of = [](const timeval& time) {
+  const auto seconds_of = [](const timeval& time) {
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
   };
-  return of(used.ru_utime) + of(used.ru_stime);
+  return seconds_of(used.ru_utime) + seconds_of(used.ru_stime);
 }
 
 // The first of the cores that this program may use, or the others; all, where there is one alone.

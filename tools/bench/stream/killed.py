@@ -48,7 +48,7 @@ class Comparison(NamedTuple):
     differing: int
 
     @staticmethod
-    def of(undisturbed: list[int], disturbed: list[int]) -> "Comparison":
+    def between(undisturbed: list[int], disturbed: list[int]) -> "Comparison":
         due, had = Counter(undisturbed), Counter(disturbed)
         return Comparison(len(undisturbed), sum((due - had).values()), sum((had - due).values()),
                           int(undisturbed != disturbed))
@@ -315,7 +315,7 @@ class Killer:
             self._disturb_until(wanted)
         finally:
             self._ranks.let_go()
-        return Comparison.of(self._apart(), self._keys)
+        return Comparison.between(self._apart(), self._keys)
 
     def _disturb_until(self, wanted: int) -> None:
         kinds = [kind for kind in KINDS if self.job.takes_weights or kind != "weight_changes"]

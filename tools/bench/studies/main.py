@@ -53,7 +53,7 @@ class Point(NamedTuple):
     repeats: float
 
     @staticmethod
-    def of(point: dict[str, Any], run: dict[str, Any], watched: Optional[str]) -> "Point":
+    def from_run(point: dict[str, Any], run: dict[str, Any], watched: Optional[str]) -> "Point":
         jobs = [job for job in run["jobs"] if job["name"] == watched]
         values = jobs[0] if watched else {name: figure["mean"]
                                           for name, figure in point["figures"].items()}
@@ -79,7 +79,7 @@ class Study:
         self.points: dict[tuple[str, ...], dict[str, Point]] = {}  # values of the axes, and policies
         for point, run in zip(result["points"], result["runs"], strict=True):
             at = tuple(part for axis in axes for part in point["values"][axis].split(", "))
-            self.points.setdefault(at, {})[name_of(point["values"]["policy"])] = Point.of(
+            self.points.setdefault(at, {})[name_of(point["values"]["policy"])] = Point.from_run(
                 point, run, self.watched)
         self.bounds: dict[tuple[str, ...], tuple[float, float]] = {}
         described = yaml.safe_load(study.read_text())
