@@ -11,8 +11,6 @@
 namespace batchflow::prepare {
 namespace {
 
-constexpr std::string_view kKinds[] = {"picture", "mask",  "boxes", "points",
-                                       "numbers", "bytes", "sound"};
 constexpr std::string_view kForms[] = {"plain", "npy", "json"};
 constexpr std::string_view kFormats[] = {"xyxy", "xywh", "cxcywh"};
 constexpr std::uint64_t kRowsMost = std::uint64_t{1} << 32;
@@ -142,10 +140,6 @@ std::string text_of(const FieldEntry& field) {
 
 }  // namespace
 
-std::string_view kind_name(FieldKind kind) {
-  return kKinds[static_cast<std::size_t>(kind)];
-}
-
 FieldEntry read_field(config::ConfigSection& section) {
   FieldEntry field;
   // At first: what is missed next may be what a wrong key says.
@@ -154,8 +148,9 @@ FieldEntry read_field(config::ConfigSection& section) {
                          "sanitise"});
   section.require("field", "what the batch calls it");
   field.name = section.filled_text("field", "", "write what the batch calls it");
-  section.require("kind", fmt::format("write one of {}", fmt::join(kKinds, ", ")));
-  field.kind = section.choice("kind", {std::begin(kKinds), std::end(kKinds)}, FieldKind::picture);
+  section.require("kind", fmt::format("write one of {}", fmt::join(kFieldKindNames, ", ")));
+  field.kind = section.choice("kind", {std::begin(kFieldKindNames), std::end(kFieldKindNames)},
+                              FieldKind::picture);
   read_from(section, field);
   read_stored(section, field);
   read_rows(section, field);

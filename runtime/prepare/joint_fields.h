@@ -6,21 +6,14 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "programs/config/config.h"
 #include "runtime/batch/batch_spec.h"
+#include "runtime/prepare/field_kind.h"
 #include "runtime/prepare/stored_values.h"
 
 namespace batchflow::prepare {
-
-enum class FieldKind : std::uint8_t { picture, mask, boxes, points, numbers, bytes, sound };
-std::string_view kind_name(FieldKind kind);
-// Whether the steps that move pixels move it, too.
-constexpr bool follows_picture(FieldKind kind) {
-  return kind == FieldKind::mask || kind == FieldKind::boxes || kind == FieldKind::points;
-}
 
 enum class BoxFormat : std::uint8_t { corners, corner_and_size, centre_and_size };
 
