@@ -1,8 +1,7 @@
-// Runs of a simulator's scenario on a live service: the scenario as toy jobs, and data for
-// scenarios that have none. live_results.h has the results of a run.
+// A simulator's scenario as toy jobs, which `batchflowctl run` runs on a service. scenario_data.h
+// makes data for scenarios that have none, and live_results.h has the results of a run.
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -32,13 +31,5 @@ struct LiveNames {
 // cannot do.
 std::vector<toys::ToyJob> make_toys(const input::Scenario& scenario, const LiveNames& names,
                                     const std::string& service, double time_scale);
-
-// Makes data: as many samples of as many bytes as the scenario says. The bytes are random, and the
-// same each time.
-// Makes a folder in `folder` for each dataset of the scenario, with a .npy file that has a row of
-// bytes for each sample. A file that is there already and has the same size stays. Answers the path
-// of each dataset, by its name. Throws ConfigError where all would take more than `most` bytes.
-std::map<std::string, std::string> make_data(const input::Scenario& scenario,
-                                             const std::filesystem::path& folder, Bytes most);
 
 }  // namespace batchflow::ctl

@@ -21,6 +21,7 @@
 #include "runtime/ctl/commands.h"
 #include "runtime/ctl/live_results.h"
 #include "runtime/ctl/live_run.h"
+#include "runtime/ctl/scenario_data.h"
 #include "runtime/ctl/service_client.h"
 
 namespace batchflow::ctl {
