@@ -25,8 +25,8 @@ from glob import glob
 from pathlib import Path
 
 # These read C++ sources, commits, or traces outside the checkout.
-ALWAYS_RUN = re.compile(r"boundaries\..*|commits\..*|docs\.architecture|traces\.shared_traces|"
-                        r"sim\.replay_cuts|policies\.eviction_counts")
+ALWAYS_RUN = re.compile(r"boundaries\..*|commits\..*|docs\.(architecture|versions)|"
+                        r"traces\.shared_traces|sim\.replay_cuts|policies\.eviction_counts")
 # Only a compiler reads these: no examples of pages, and no headers for users.
 FOR_COMPILERS = re.compile(r"(?!docs/|.*/batchflow(_step)?\.h).*\.(cpp|h|hpp)")
 # The file of a test, by a word of its command; it and what it may share with other tests.
