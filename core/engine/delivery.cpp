@@ -149,8 +149,8 @@ void Delivery::hold(Job& job) {
   }
 }
 
-// Steps that are not committed are void. A batch that a live rank may still read keeps its memory
-// until it is released; the rest is free.
+// Steps that are not committed are void. A batch that a rank may still read keeps its memory until
+// it is released; the rest is free.
 void Delivery::abandon(Job& job, bool all_ranks_gone) {
   for (RankState& rank : job.ranks) {
     for (const BatchIndex index : rank.batches) {

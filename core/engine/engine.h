@@ -34,7 +34,7 @@ namespace batchflow::engine {
 struct EngineCounters;
 
 // How many of the first events one step should be handed, so that it stays short: 512, of which a
-// join counts as eight. For backends that serve live jobs.
+// join counts as eight. For the backend of a service.
 std::size_t events_of_one_step(std::span<const Event> events);
 
 class Engine {

@@ -290,7 +290,7 @@ struct Job {
 
   // Assembly and Delivery, and Listed for a listed order. Membership sets their number, and `lost`.
   std::vector<RankState> ranks;
-  std::vector<BatchIndex> held;  // batches of void steps that live ranks still read
+  std::vector<BatchIndex> held;  // batches of void steps that ranks still read
   double step_s = 0;             // smoothed compute time of a step
 
   // Assembly and Grants: what its ranks wait for, as of when it was last looked at. Of several, the

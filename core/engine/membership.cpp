@@ -112,8 +112,8 @@ void Membership::begin(Job& job) {
 
 // ----------------------------------------------------------------------- leaving and resizing ----
 
-// Gives up what is not committed. Batches that live ranks still read keep their memory until they
-// are released; those of dead ranks are free.
+// Gives up what is not committed. Batches that ranks still read keep their memory until they are
+// released; those of ranks that are gone are free.
 void Membership::start_over(Job& job, bool all_ranks_gone) {
   dispatching_.forget(job);
   delivery_.abandon(job, all_ranks_gone);

@@ -48,7 +48,7 @@ struct PolicyEntry {
   // Of an eviction policy: while all items are resident, it need not be told of hits of items that
   // are no runs. What it answers when some have to leave after all is as good as before the hits.
   bool whole_without_hits = false;
-  // A live service refuses it, because live clients cannot follow yet what it does to orders.
+  // A service refuses it, because its clients cannot follow yet what it does to orders.
   bool simulated_only = false;
   // A job may be left without data for ever. The suites of fairness leave the policy out, and
   // lists, help, tables of results and the log of a service say so.

@@ -45,7 +45,7 @@ struct ObservedJob {
   std::size_t dataset = 0;
   std::size_t pipeline = 0;
   Order order = Order::relaxed;
-  bool keyed = false;  // live: a store, which asks for samples
+  bool keyed = false;  // of a service: a store, which asks for samples
   std::optional<std::uint64_t> shuffle_seed;
   std::uint32_t batch = 1;
   bool drop_last = false;

@@ -319,7 +319,7 @@ std::string encode_run(const RunResult& run);
 // Throws ConfigError for a text that is not a run.
 RunResult decode_run(const std::string& text);
 
-// Figures over all jobs of a run, computed alike for simulated and for live jobs.
+// Figures over all jobs of a run, computed alike for simulated jobs and for those of a service.
 
 // The AU over the time after each job's first step, or of its only step, weighted by ranks.
 double mean_au(std::span<const JobResult> jobs);

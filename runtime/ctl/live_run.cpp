@@ -27,8 +27,8 @@ void check(const input::Scenario& scenario) {
     ranks += job.ranks;
     if (job.exemplars > BF_EXEMPLARS_MOST)
       throw ConfigError(
-          fmt::format("job '{}': {} exemplars, and a live buffer holds {}; write fewer", job.name,
-                      job.exemplars, int{BF_EXEMPLARS_MOST}));
+          fmt::format("job '{}': {} exemplars, and a buffer of a service holds {}; write fewer",
+                      job.name, job.exemplars, int{BF_EXEMPLARS_MOST}));
     if (job.mixture.sources > 0)
       throw ConfigError(fmt::format(
           "job '{}': mixtures of a scenario are only simulated; leave it out with mixture: {{}}",

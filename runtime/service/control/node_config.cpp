@@ -297,7 +297,7 @@ void check_policy(std::string_view kind, std::string_view text) {
         kind, text));
   if (choice.entry->simulated_only)
     throw ConfigError(
-        fmt::format("{} '{}' changes orders in a way that no live client can follow yet; use it in "
+        fmt::format("{} '{}' changes orders in a way that no client can follow yet; use it in "
                     "batchflow-sim, and write another of batchflowctl policy list here",
                     kind, text));
 }

@@ -1,5 +1,5 @@
-// Draws, rehearsal and node-local orders of live jobs. What a rank is given is compared, sample by
-// sample, with what core/order says about this dataset and seed.
+// Draws, rehearsal and node-local orders of jobs of a service. What a rank is given is compared,
+// sample by sample, with what core/order says about this dataset and seed.
 #include <set>
 
 #include "core/log/promise_log.h"
@@ -81,7 +81,7 @@ engine::JobJoined promised(const Rows& rows) {
 
 // ---------------------------------------------------------------------------------- draws ----
 
-TEST_CASE("draws of a live job are those of the order rules, of both kinds and of any number") {
+TEST_CASE("a service draws by the order rules, draws of both kinds and of any number") {
   const Scores scores;
   for (const bf_drawing drawing : {BF_SYSTEMATIC, BF_MULTINOMIAL}) {
     for (const std::uint64_t draws : {0, 777, 12'000}) {
