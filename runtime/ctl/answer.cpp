@@ -88,7 +88,7 @@ std::string datasets_table(const json& status) {
       {"dataset", "samples", "classes", "pinned", "version", "path"}};
   for (const json& one : list(status, "datasets")) {
     rows.push_back({output::printable(text(one, "name")),
-                    fmt::format("{:.0f}", number(one, "samples")),
+                    one.contains("feed") ? "no end" : fmt::format("{:.0f}", number(one, "samples")),
                     fmt::format("{:.0f}", number(one, "classes")), flag(one, "pinned") ? "yes" : "",
                     text(one, "version"), output::printable(text(one, "path"))});
   }

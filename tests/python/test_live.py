@@ -14,7 +14,7 @@ import unittest
 from pathlib import Path
 
 import batchflow
-from support import CTL, HERE, Daemon, Folder, free_port, run_python
+from support import CTL, HERE, Daemon, Folder, free_port, run_python, wait_until
 
 SIM = os.environ.get("BATCHFLOW_SIM", str(Path(CTL).parent / "batchflow-sim"))
 WIDTH = 16  # int64
@@ -100,6 +100,14 @@ class Arriving(Fed):
             had = [n for batch in self.loader(batch_size=100) for n in self.numbers(batch)]
             self.assertEqual(had, list(range(8000)))
         self.assertLess(read_bytes() - before, 8000 * 8 * WIDTH // 10)
+
+    def test_a_feed_is_said_to_have_no_end(self):
+        said = f"dataset clicks: a feed of i64[{WIDTH}], which has no end, version "
+        wait_until(lambda: said in self.daemon.log.read_text())
+        shown = subprocess.run([CTL, "--service", self.daemon.socket, "datasets"], check=True,
+                               stdout=subprocess.PIPE, text=True).stdout
+        self.assertRegex(shown, r"(?m)^clicks +no end ")
+        self.assertNotIn("4294967295", shown)
 
     def test_a_live_loader_has_no_length(self):
         with self.assertRaises(TypeError):

@@ -8,6 +8,7 @@
 
 #include "fmt/format.h"
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/feeds/feed_index.h"
 #include "runtime/memory/out_of_memory.h"
 #include "runtime/service/datasets/reading_rights.h"
 #include "runtime/service/jobs/refusals.h"
@@ -38,6 +39,15 @@ Bytes catalogue_bytes(const engine::Catalogue& catalogue) {
   const Bytes of_bundles = catalogue.listed_bundles().size() * sizeof(Bytes);
   const Bytes bytes = catalogue.samples() * (of_size + of_label) + of_bundles;
   return bytes < kApartLeast ? 0 : bytes;
+}
+
+// A feed has room for more samples than it may ever have, so their number and bytes say nothing.
+std::string contents_of(const sources::SampleIndex& index, const engine::Catalogue& catalogue) {
+  if (const auto* const feed = dynamic_cast<const feeds::FeedIndex*>(&index))
+    return fmt::format("a feed of {}, which has no end", feed->settings().schema);
+  return fmt::format("{} samples, {:.1f} MiB, {} classes", index.samples(),
+                     static_cast<double>(catalogue.total_bytes()) / 1048576,
+                     index.classes().size());
 }
 
 // The result for a dataset and its splits when none of them could be opened.
@@ -252,10 +262,9 @@ ServedDataset& DatasetOpenings::add(const NodeDataset& dataset, const OpenedInde
     remove(*before);
     if (is_brought) keep(*before, engine::Keep::dropped);
   }
-  const std::string summary = fmt::format(
-      "dataset {}: {} samples, {:.1f} MiB, {} classes, version {:016x}, opened in {:.2f} s",
-      dataset.name, index.samples(), static_cast<double>(made.catalogue->total_bytes()) / 1048576,
-      index.classes().size(), index.version(), took);
+  const std::string summary =
+      fmt::format("dataset {}: {}, version {:016x}, opened in {:.2f} s", dataset.name,
+                  contents_of(index, *made.catalogue), index.version(), took);
   ServedDataset& served =
       datasets_.add(dataset.name, dataset.path, made.root, made.index, std::move(*made.catalogue));
   served.pipeline = dataset.pipeline;

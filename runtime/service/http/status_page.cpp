@@ -147,7 +147,8 @@ std::string datasets_table(const Snapshot& now) {
       "<th>classes</th><th>version</th></tr>\n";
   for (const Snapshot::Dataset& one : now.datasets) {
     out += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:016x}</td></tr>\n",
-                       escaped(one.name), one.samples, bytes_text(one.bytes), one.classes,
+                       escaped(one.name), one.feed ? "no end" : std::to_string(one.samples),
+                       bytes_text(one.feed ? one.feed->state.kept : one.bytes), one.classes,
                        one.version);
   }
   for (const std::string& name : now.opening)
