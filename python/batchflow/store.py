@@ -31,6 +31,14 @@ def _renew_locks() -> None:
 os.register_at_fork(after_in_child=_renew_locks)
 
 
+def _number_of(key: Any) -> int:
+    if isinstance(key, bool) or not hasattr(key, "__index__"):
+        raise TypeError(f"a key should be an integer, not {type(key).__name__}; find() gives the key "
+                        "of a name")
+    number: int = key.__index__()
+    return number
+
+
 class CorruptSampleError(c.ServiceError):
     """The sample is there, and cannot be prepared."""
 
@@ -104,7 +112,7 @@ class Store:
 
     def get_many(self, keys: Sequence[int]) -> list[Batch]:
         """The samples of these keys, in their order. Those that are not there are one KeyError."""
-        numbers = [int(key) for key in keys]
+        numbers = [_number_of(key) for key in keys]
         if any(not 0 <= key < 2**64 for key in numbers):
             raise KeyError([key for key in numbers if not 0 <= key < 2**64])
         samples: list[Batch] = []

@@ -42,6 +42,19 @@ class Gets(Served):
             self.assertEqual(raised.exception.args[0], [self.ROWS, self.ROWS + 1])
             self.assert_row(store[5], 5)
 
+    def test_a_key_that_is_no_whole_number_is_a_type_error(self):
+        class Whole:
+            def __index__(self):
+                return 7
+        with batchflow.Store("rows") as store:
+            for key in (7.9, 7.0, None, True, b"7", (7,)):
+                with self.subTest(key=key), self.assertRaisesRegex(TypeError, "should be an integer"):
+                    store[key]
+            for keys in ([1, 2.5], ["7"]):
+                with self.subTest(keys=keys), self.assertRaisesRegex(TypeError, "find()"):
+                    store.get_many(keys)
+            self.assert_row(store[Whole()], 7)
+
     CREDITS = (1, 2, 3, 5, 64, 546, 547, 10**9)  # the rings have room for 546
 
     def test_any_number_of_credits_answers_each_key_once(self):
