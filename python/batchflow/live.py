@@ -103,11 +103,16 @@ class Feed:
         options.producer, options.schema = producer.encode(), schema.encode()
         options.cannot_wait, options.timeout_s = not can_wait, timeout
         c.check(self._library.bf_feed_open(ctypes.byref(options), ctypes.byref(self._feed)))
+        self._name = os.fsdecode(options.folder)
+        self._record_bytes_most = int(self._info().record_bytes_most)
         self._record = c.sized(c.Record)
 
     def put(self, record: Any, key: int = 0, label: Optional[int] = None, time_ns: int = 0) -> None:
         """Takes bytes, or anything with a buffer, such as an array. It waits where the feed says so."""
         view = memoryview(record)
+        if view.nbytes > self._record_bytes_most:  # before it is copied
+            raise ValueError(f"a record of {view.nbytes} bytes; the feed {self._name} takes "
+                             f"records of at most {self._record_bytes_most}")
         data = record if isinstance(record, bytes) else view.tobytes()
         if label is not None and not 0 <= label < 2**31:
             raise ValueError(f"label={label!r}: classes are numbers from 0 to 2147483647")

@@ -2,6 +2,7 @@
 whatever is killed meanwhile (docs/live.md)."""
 
 import json
+import mmap
 import os
 import shutil
 import signal
@@ -368,6 +369,18 @@ class Refused(Fed):
         self.assertEqual((feed["first"], feed["end"], feed["taken"]), (0, 2, 2))
         self.assertEqual((feed["malformed"], feed["doubled"]), (1, 0))
         self.assertTrue(feed["ended"])
+
+    def test_a_record_that_is_too_large_is_refused_before_it_is_copied(self):
+        with open(self.folder / "sparse", "wb") as sparse:
+            sparse.truncate(1 << 40)  # no machine has memory for a copy
+        with open(self.folder / "sparse", "rb") as sparse, self.producer() as feed, \
+                mmap.mmap(sparse.fileno(), 0, access=mmap.ACCESS_READ) as large:
+            for much in (large, record(0) + b"x"):
+                with self.assertRaisesRegex(ValueError, f"takes records of at most {8 * WIDTH}$"):
+                    feed.put(much)
+            feed.put(record(1))
+            feed.end()
+        self.assertEqual([n for batch in self.loader(1) for n in self.numbers(batch)], [1])
 
     def test_arguments_that_cannot_be(self):
         for arguments in ({"wait": -1}, {"fill": "maybe"}, {"window": 0}, {"begin": "now"}):
