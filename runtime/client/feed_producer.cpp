@@ -167,7 +167,7 @@ bool FeedProducer::take_answers(std::string& problem) {
     }
   }
   std::span<const std::byte> rest(in_);
-  while (rest.size() >= protocol::kFeedLength + 1) {
+  while (rest.size() >= protocol::kFeedLength) {
     std::span<const std::byte> at = rest;
     const auto length = take_feed<std::uint32_t>(at);
     if (length == 0 || length > 1 << 16) {

@@ -273,13 +273,17 @@ class FeedServer::Parts {
   void parse(Connection& one) {
     while (!one.closing) {
       std::span<const std::byte> bytes = one.unread();
-      if (bytes.size() < protocol::kFeedLength + 1) break;
+      if (bytes.size() < protocol::kFeedLength) break;
       const auto length = take_feed<std::uint32_t>(bytes);
+      if (length == 0) {
+        refuse(one, "a frame of length 0; the length of a frame counts its kind");
+        break;
+      }
       const std::size_t most =
           one.greeted ? protocol::kFeedRecordHead + 1 + std::size_t{log_->settings().record_bytes}
                       : protocol::kFeedHelloMost;
       // Nothing is set apart for what a length only claims.
-      if (length == 0 || length > most) {
+      if (length > most) {
         refuse(one, fmt::format("a frame of {} bytes; a record may have {}", length,
                                 log_->settings().record_bytes));
         break;

@@ -1,6 +1,6 @@
 // What producers and a feed say to each other on a stream socket (docs/live.md).
 //
-//   frame  := length of the rest (4 bytes), kind (1), the rest
+//   frame  := length of the rest (4 bytes), which is above 0, kind (1), the rest
 //   hello   : JSON: the producer's name, the schema that it sends, whether it can wait
 //   welcome : sequence (8): of its last record that is durable; the most bytes of a record (4)
 //   record  : sequence (8), key (8), time in ns (8), class (4), the sample's bytes

@@ -336,6 +336,23 @@ TEST_CASE("nonsense is refused") {
     raw.send(out);
     CHECK(raw.rest().find("without a sequence") != std::string::npos);
   }
+  SUBCASE("a frame of length 0, alone") {
+    Raw raw(served);
+    raw.hello("one");
+    std::vector<std::byte> out;
+    protocol::put_feed(std::uint32_t{0}, out);
+    raw.send(out);
+    CHECK(raw.rest().find("a frame of length 0") != std::string::npos);
+    CHECK(served.log->counts().malformed == 1);
+  }
+  SUBCASE("a frame of length 0 before a hello") {
+    Raw raw(served);
+    std::vector<std::byte> out;
+    protocol::put_feed(std::uint32_t{0}, out);
+    raw.send(out);
+    CHECK(raw.rest().find("a frame of length 0") != std::string::npos);
+    CHECK(served.log->counts().malformed == 0);  // it is of no producer
+  }
   CHECK(served.log->end_record() == 0);
 }
 
