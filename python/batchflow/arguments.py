@@ -193,6 +193,7 @@ def _dataset(dataset: Any) -> str:
 
 PACKINGS = ("concat", "whole", "buckets")
 SEQUENCE_MOST = 1 << 20  # tokens
+END_TOKEN_MOST = 2**31 - 1  # tokens are i32
 
 
 def _packed(given: Mapping[str, Any]) -> list[str]:
@@ -221,7 +222,7 @@ def _packed(given: Mapping[str, Any]) -> list[str]:
     if given.get("mix") is not None:
         parts.append(f"mix={given['mix']}")
     if given["end_token"] is not None:
-        parts.append(f"end_token={whole('end_token', given['end_token'], 0, 999_999_999)}")
+        parts.append(f"end_token={whole('end_token', given['end_token'], 0, END_TOKEN_MOST)}")
     return parts
 
 

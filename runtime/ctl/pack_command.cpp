@@ -191,6 +191,10 @@ int pack(PackCommandOptions& options) {
     options.sequences.end_token = static_cast<std::uint32_t>(options.end_token);
   if (!options.sequences.packing.empty())
     return pack_sequences(options, destination, name, *shard_bytes);
+  if (options.sequences != sources::SequenceRule())
+    throw ConfigError(
+        "--packing-seed, --rows, --mix and --end-token say how documents become sequences; write "
+        "also --packing concat, whole or buckets");
   NewFolder folder(destination);
   const OpenedDataset data = open_dataset(options.dataset);
   const std::vector<Finding> corrupt = look_for_damage(data, options);

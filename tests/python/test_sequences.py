@@ -91,7 +91,7 @@ class Sequences(Folder):
 
     def test_end_to_end_as_the_rule_says(self):
         version = int(self.version_of_documents(), 16)
-        for seed, end in ((None, None), (5, END)):
+        for seed, end in ((None, None), (5, END), (5, 2**31 - 1)):
             key = hash_of(11, version, seed or 0)
             stream = []
             for i in permuted(key, len(self.documents)):
@@ -318,6 +318,13 @@ class Sequences(Folder):
         self.assertEqual(again.returncode, 2)
         self.assertIn(b"as tokens=2048", again.stderr)
         self.assertFalse((self.folder / "no").exists())
+        for arguments, words in ((("--packing", "whole", "--end-token", str(2**31)), b"2147483647"),
+                                 (("--end-token", "1"), b"write also --packing")):
+            refused = subprocess.run([CTL, "pack", str(self.data), str(self.folder / "no"), "--tokens",
+                                      "8", *arguments], stderr=subprocess.PIPE, timeout=60)
+            self.assertNotEqual(refused.returncode, 0)
+            self.assertIn(words, refused.stderr)
+            self.assertFalse((self.folder / "no").exists())
 
     def test_tokens_of_64_bits(self):
         cast = batchflow.Pipeline([{"step": "cast", "to": "i64"}])
@@ -357,6 +364,8 @@ class Sequences(Folder):
                  {"packing": "whole", "tokens": 0}),
                 ("tokens should be from 1 to 1048576", {"packing": "concat", "tokens": 2**20 + 1}),
                 ("end_token should be from 0", {"packing": "concat", "tokens": 8, "end_token": -1}),
+                ("end_token should be from 0 to 2147483647",
+                 {"packing": "concat", "tokens": 8, "end_token": 2**31}),
                 ("write also packing='concat'", {"tokens": 8, "end_token": 1})):
             with self.assertRaisesRegex(ValueError, re.escape(text)):
                 self.loader(**named)

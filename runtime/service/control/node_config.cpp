@@ -199,7 +199,7 @@ void read_settings(std::string_view text, std::string_view rest,
       dataset.sequences.packing = one_of(key, value, names_of_packing());
     } else if (key == "packing_seed" && is_number(value, 19)) {
       dataset.sequences.seed = std::stoull(value);
-    } else if (key == "end_token" && is_number(value, 9)) {
+    } else if (key == "end_token" && is_number(value, 10) && std::stoull(value) <= INT32_MAX) {
       dataset.sequences.end_token = static_cast<std::uint32_t>(std::stoul(value));
     } else if (key == "rows" && is_number(value, 9)) {
       dataset.sequences.rows = static_cast<std::uint32_t>(std::stoul(value));
@@ -219,8 +219,8 @@ void read_settings(std::string_view text, std::string_view rest,
       throw ConfigError(
           fmt::format("dataset '{}': '{}' means nothing; write pipeline=NAME, "
                       "format=NAME, tokens=COUNT, packing=NAME, packing_seed=COUNT, "
-                      "end_token=COUNT, rows=COUNT, mix=NAME:WEIGHT+..., column=NAME, label=NAME, "
-                      "pin, everyone or split=NAME:RULE",
+                      "end_token=TOKEN (at most 2147483647), rows=COUNT, mix=NAME:WEIGHT+..., "
+                      "column=NAME, label=NAME, pin, everyone or split=NAME:RULE",
                       text, part));
     }
   }

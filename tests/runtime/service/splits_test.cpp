@@ -154,6 +154,10 @@ TEST_CASE("a job that names a path says which part of it is wanted") {
   CHECK(refused(path, "packing=whole").find("as tokens=2048") != std::string::npos);
   CHECK(refused(path, "packing=whole,tokens=8,end_token=-1").find("means nothing") !=
         std::string::npos);
+  CHECK(refused(path, "packing=whole,tokens=8,end_token=2147483648").find("at most 2147483647") !=
+        std::string::npos);
+  CHECK(service::dataset_from_argument("/data,packing=whole,tokens=8,end_token=2147483647")
+            .sequences.end_token == 2147483647u);
   CHECK(refused(path, "split=a:keys=9-1").find("keys") != std::string::npos);
   CHECK(refused(path, "split=a:keys=99999-100000").find("no sample") != std::string::npos);
   CHECK(refused("rows", "tokens=4").find("'reading' is for a dataset given as a path") !=
