@@ -401,7 +401,7 @@ typedef struct bf_feed_options {
   size_t struct_size;
   const char* folder;   /* of the feed; or tcp://HOST:PORT/NAME (tls://): the feed of that name at
                            a service of another machine, with BATCHFLOW_TOKEN_FILE */
-  const char* producer; /* a name that no other producer of the feed has */
+  const char* producer; /* a name that no other producer of the feed has, of 512 bytes at most */
   const char* schema;   /* what the records are, as the feed has it; NULL: "bytes" */
   int cannot_wait;      /* 1: where the feed has no room, records are thinned, and are counted */
   double timeout_s;     /* the longest wait of a call; 0: 60 */

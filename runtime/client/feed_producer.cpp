@@ -39,6 +39,9 @@ bf_status FeedProducer::open(const bf_feed_options& options, std::unique_ptr<Fee
   feed->folder_ = options.folder;
   feed->name_ = options.producer;
   feed->schema_ = options.schema == nullptr ? "bytes" : options.schema;
+  if (const std::string problem = protocol::problem_of({feed->name_, feed->schema_, true, 0});
+      !problem.empty())
+    return fail(BF_BAD_ARGUMENT, problem);
   feed->waits_ = options.cannot_wait == 0;
   feed->timeout_ = duration_of(options.timeout_s, kTimeout);
   if (getrandom(&feed->instance_, sizeof feed->instance_, 0) != sizeof feed->instance_)

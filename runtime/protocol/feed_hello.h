@@ -2,12 +2,17 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
 namespace batchflow::protocol {
+
+// The most bytes of a producer's name, and of a schema. A partition of a topic of Kafka has a name
+// of up to 259.
+inline constexpr std::size_t kFeedTextMost = 512;
 
 struct FeedHello {
   std::string producer;  // a name
@@ -19,6 +24,8 @@ struct FeedHello {
 };
 
 std::string encode(const FeedHello& hello);
+// Empty, or what is wrong with its texts.
+std::string problem_of(const FeedHello& hello);
 // Empty, with the reason in `problem`, for what is none.
 std::optional<FeedHello> feed_hello_from(std::string_view text, std::string& problem);
 

@@ -320,6 +320,23 @@ TEST_CASE("nonsense is refused") {
     raw.send(out);
     CHECK(raw.rest().find("cannot be read") != std::string::npos);
   }
+  SUBCASE("texts that are too long, of which none comes back as a whole") {
+    const std::string most(protocol::kFeedTextMost, 'n');
+    for (const std::string& text : {protocol::encode({most + "n", "bytes", true, 0}),
+                                    protocol::encode({"one", most + "s", true, 0}),
+                                    "{\"producer\": " + std::string(60'000, 'x')}) {
+      Raw raw(served);
+      std::vector<std::byte> out;
+      protocol::put_feed_text(FeedFrame::hello, text, out);
+      raw.send_all(out);
+      const std::string answer = raw.rest();
+      CHECK(answer.find("cannot be read") != std::string::npos);
+      CHECK(answer.size() < 400);
+    }
+    Raw raw(served);
+    raw.hello(most.c_str());
+    CHECK(raw.frame().size() == 13);  // welcome
+  }
   SUBCASE("a frame that a feed sends") {
     Raw raw(served);
     raw.hello("one");
@@ -471,6 +488,14 @@ TEST_CASE("a record that is too large is refused where it is put") {
   CHECK(put(*feed, std::string(101, 'x')) == BF_BAD_ARGUMENT);
   CHECK(put(*feed, std::string(100, 'x')) == BF_OK);
   CHECK(feed->flush(0) == BF_OK);
+}
+
+TEST_CASE("a producer's name that is too long is refused where the feed is opened") {
+  const Served served;
+  const std::string name(100'000, 'n');
+  std::unique_ptr<FeedProducer> feed;
+  CHECK(FeedProducer::open(options_of(served, name.c_str()), feed) == BF_BAD_ARGUMENT);
+  CHECK(std::string(client::last_error()) == "a producer's name of 100000 bytes; it may have 512");
 }
 
 TEST_CASE("a feed without a service says so, within its time") {
