@@ -94,8 +94,10 @@ std::unique_ptr<FeedConnection> open_remote(const std::string& feed,
     refused = fmt::format("'{}' names no feed; write tcp://HOST:PORT/NAME, or tls://", feed);
     return nullptr;
   }
-  auto channel = remote::connect_with_token(feed.substr(0, slash), deadline, problem,
-                                            remote::kProducer, feed.substr(slash + 1));
+  const auto access = remote::remote_access(feed.substr(0, slash), refused);
+  if (!access) return nullptr;
+  auto channel = remote::connect_with_token(*access, deadline, problem, remote::kProducer,
+                                            feed.substr(slash + 1));
   const auto soon = std::min(deadline, FeedConnection::Clock::now() + kAnswerWithin);
   if (!channel) return nullptr;
   std::string why;

@@ -251,39 +251,47 @@ void Proxy::abandon() {
   [[maybe_unused]] Parts* const parents = parts_.release();
 }
 
-std::unique_ptr<TcpChannel> connect_with_token(const std::string& address,
-                                               TcpChannel::Clock::time_point deadline,
-                                               std::string& problem, std::string_view as,
-                                               std::string_view feed) {
-  RemoteAddress parsed;
-  if (!parse_remote(address, parsed, problem)) return nullptr;
+std::optional<RemoteAccess> remote_access(const std::string& address, std::string& problem) {
+  RemoteAccess access;
+  access.said = address;
+  if (!parse_remote(address, access.address, problem)) return std::nullopt;
   const char* const file = std::getenv("BATCHFLOW_TOKEN_FILE");
   if (file == nullptr || *file == '\0') {
     problem =
         fmt::format("{}: no token; name the file that holds it by BATCHFLOW_TOKEN_FILE", address);
-    return nullptr;
+    return std::nullopt;
   }
   std::vector<std::string> tokens;
   if (problem = read_tokens(file, tokens); !problem.empty()) {
     problem = "BATCHFLOW_TOKEN_FILE: " + problem;
-    return nullptr;
+    return std::nullopt;
   }
-  TlsContext tls;
-  if (parsed.tls) {
+  access.token = tokens.front();
+  if (access.address.tls) {
     const char* const authorities = std::getenv("BATCHFLOW_TLS_CA");
-    tls = TlsContext::of_client(authorities ? authorities : "", problem);
-    if (!tls) return nullptr;
+    access.tls = TlsContext::of_client(authorities ? authorities : "", problem);
+    if (!access.tls) return std::nullopt;
   }
-  auto service = TcpChannel::connect(parsed, tls ? &tls : nullptr, deadline, problem);
-  if (!service || service->write_text(token_message(tokens.front(), as, feed))) return service;
-  problem = fmt::format("{}: {}", address, service->problem());
+  return access;
+}
+
+std::unique_ptr<TcpChannel> connect_with_token(const RemoteAccess& access,
+                                               TcpChannel::Clock::time_point deadline,
+                                               std::string& problem, std::string_view as,
+                                               std::string_view feed) {
+  auto service =
+      TcpChannel::connect(access.address, access.tls ? &access.tls : nullptr, deadline, problem);
+  if (!service || service->write_text(token_message(access.token, as, feed))) return service;
+  problem = fmt::format("{}: {}", access.said, service->problem());
   return nullptr;
 }
 
 std::unique_ptr<Proxy> Proxy::connect(const std::string& address,
                                       protocol::Channel::Clock::time_point deadline,
                                       protocol::Channel& channel, std::string& problem) {
-  auto service = connect_with_token(address, deadline, problem);
+  const std::optional<RemoteAccess> access = remote_access(address, problem);
+  if (!access) return nullptr;
+  auto service = connect_with_token(*access, deadline, problem);
   if (!service) return nullptr;
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,10 +15,19 @@
 
 namespace batchflow::remote {
 
-// Connects to a service and shows it the token of BATCHFLOW_TOKEN_FILE. BATCHFLOW_TLS_CA names the
-// authorities that are trusted beside the system's. Null, with the reason in `problem`. `as` and
-// `feed` are those of token_message().
-std::unique_ptr<TcpChannel> connect_with_token(const std::string& address,
+// What it takes to reach a service: its address, the token of BATCHFLOW_TOKEN_FILE, and for TLS the
+// authorities that are trusted, which BATCHFLOW_TLS_CA names beside the system's.
+struct RemoteAccess {
+  std::string said;  // the address as the user wrote it
+  RemoteAddress address;
+  std::string token;
+  TlsContext tls;  // without TLS: none
+};
+// None, with the reason in `problem`, which is of this machine: to try again does not help.
+std::optional<RemoteAccess> remote_access(const std::string& address, std::string& problem);
+// Connects, and shows the token. Null, with the reason in `problem`. `as` and `feed` are those of
+// token_message().
+std::unique_ptr<TcpChannel> connect_with_token(const RemoteAccess& access,
                                                TcpChannel::Clock::time_point deadline,
                                                std::string& problem, std::string_view as = {},
                                                std::string_view feed = {});

@@ -334,9 +334,18 @@ class Remote(Fed):
         had = [n for batch in self.loader(batch_size=4) for n in self.numbers(batch)]
         self.assertEqual(had, list(range(20)))
 
+    def test_a_file_of_tokens_that_is_not_there_ends_its_sender_at_once(self):
+        os.environ["BATCHFLOW_TOKEN_FILE"] = str(self.folder / "none")
+        for arguments in (("send",), ("watch", "--from", str(self.folder), "--once")):
+            sent = subprocess.run([CTL, "feed", *arguments, self.address], input=b"one\n",
+                                  capture_output=True, timeout=40)  # a service is waited for longer
+            self.assertEqual(sent.returncode, 1)
+            self.assertIn(b"none: No such file or directory", sent.stderr)
+
 
 class RemoteRefused(Remote):
     FLAGS = ()
+    test_a_file_of_tokens_that_is_not_there_ends_its_sender_at_once = None
     test_no_acknowledged_record_is_lost_by_kill_9 = None
     test_standard_input_goes_to_another_machine = None
 

@@ -293,8 +293,19 @@ TEST_CASE("producers that may not send are told why") {
   SUBCASE("without a token") {
     served.begin();
     unsetenv("BATCHFLOW_TOKEN_FILE");
-    CHECK(open(served.address(), feed, 0.2) == BF_NO_SERVICE);
+    CHECK(open(served.address(), feed, 600) == BF_REFUSED);  // at once
     says("BATCHFLOW_TOKEN_FILE");
+  }
+  SUBCASE("with a file of tokens that cannot be read") {
+    served.begin();
+    setenv("BATCHFLOW_TOKEN_FILE", (served.folder.path() + "/none").c_str(), 1);
+    CHECK(open(served.address(), feed, 600) == BF_REFUSED);
+    says("/none: No such file or directory");
+  }
+  SUBCASE("with a port that is none") {
+    served.begin();
+    CHECK(open("tcp://127.0.0.1:99999/clicks", feed, 600) == BF_REFUSED);
+    says("is not an address");
   }
   SUBCASE("with a wrong token") {
     served.begin();
@@ -335,6 +346,26 @@ TEST_CASE("producers that may not send are told why") {
     says("'f32[4]'");
   }
   CHECK(served.log->end_record() == 0);
+}
+
+TEST_CASE("a producer that comes again with a file of tokens that went is told at once") {
+  Served served;
+  served.begin();
+  std::unique_ptr<FeedProducer> feed;
+  REQUIRE(open(served.address(), feed, 600) == BF_OK);
+  REQUIRE(put(*feed, 0) == BF_OK);
+  REQUIRE(feed->flush(0) == BF_OK);
+  setenv("BATCHFLOW_TOKEN_FILE", (served.folder.path() + "/none").c_str(), 1);
+  served.end();
+  served.begin();
+  bf_status status = BF_OK;
+  CHECK(comes([&] {
+    status = put(*feed, 1);
+    if (status == BF_OK) status = feed->flush(600);
+    return status != BF_OK;
+  }));
+  CHECK(status == BF_REFUSED);
+  CHECK(std::string(client::last_error()).find("/none: No such file") != std::string::npos);
 }
 
 TEST_CASE("hostile producers end themselves, and the feed goes on") {
