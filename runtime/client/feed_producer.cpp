@@ -39,7 +39,8 @@ bf_status FeedProducer::open(const bf_feed_options& options, std::unique_ptr<Fee
   feed->folder_ = options.folder;
   feed->name_ = options.producer;
   feed->schema_ = options.schema == nullptr ? "bytes" : options.schema;
-  if (const std::string problem = protocol::problem_of({feed->name_, feed->schema_, true, 0});
+  if (const std::string problem =
+          protocol::problem_of({feed->name_, feed->schema_, true, 0, false});
       !problem.empty())
     return fail(BF_BAD_ARGUMENT, problem);
   feed->waits_ = options.cannot_wait == 0;
@@ -48,6 +49,7 @@ bf_status FeedProducer::open(const bf_feed_options& options, std::unique_ptr<Fee
     feed->instance_ = 0;
   if (const bf_status status = feed->connect(feed->deadline()); status != BF_OK) return status;
   feed->sequence_ = feed->acked_;
+  feed->counts_before_ = feed->counts_now_;
   out = std::move(feed);
   return BF_OK;
 }
@@ -63,8 +65,8 @@ bool FeedProducer::connect_once(Clock::time_point deadline, std::string& problem
   if (!socket_) return false;
   in_.clear();
   first_.clear();
-  protocol::put_feed_text(FeedFrame::hello, protocol::encode({name_, schema_, waits_, instance_}),
-                          first_);
+  protocol::put_feed_text(FeedFrame::hello,
+                          protocol::encode({name_, schema_, waits_, instance_, true}), first_);
   is_greeted_ = false;
   next_ = sent_of_next_ = 0;
   return true;
@@ -192,10 +194,12 @@ bool FeedProducer::take_answers(std::string& problem) {
       record_most_ = take_feed<std::uint32_t>(body);
       is_greeted_ = true;
       told_to_wait_ = false;  // another service of the feed says so again
+      take_counts(body);
     } else if (kind == FeedFrame::ack) {
       const auto flags = take_feed<std::uint8_t>(body);
       told_to_wait_ = (flags & protocol::kFeedWaits) != 0;
       has_ended_ = (flags & protocol::kFeedEnded) != 0;
+      take_counts(body);
     } else {
       continue;
     }
@@ -217,6 +221,24 @@ bool FeedProducer::take_answers(std::string& problem) {
   }
   in_.erase(in_.begin(), in_.end() - static_cast<std::ptrdiff_t>(rest.size()));
   return alive;
+}
+
+void FeedProducer::take_counts(std::span<const std::byte> answer) {
+  counts_now_.reset();
+  if (answer.size() >= protocol::kFeedCounts) counts_now_ = protocol::take_feed_counts(answer);
+}
+
+std::optional<protocol::FeedCounts> FeedProducer::counts() const {
+  if (!counts_before_ || !counts_now_) return std::nullopt;
+  const protocol::FeedCounts& before = *counts_before_;
+  const protocol::FeedCounts& now = *counts_now_;
+  // A feed forgets producers that were silent while very many others came.
+  const bool goes_on = now.service == before.service && now.taken >= before.taken &&
+                       now.late >= before.late && now.thinned >= before.thinned &&
+                       now.malformed >= before.malformed;
+  if (!goes_on) return std::nullopt;
+  return protocol::FeedCounts{now.service, now.taken - before.taken, now.late - before.late,
+                              now.thinned - before.thinned, now.malformed - before.malformed};
 }
 
 template <class Done>

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,6 +35,9 @@ class FeedProducer {
   // Says that no record will follow, from any producer.
   bf_status end();
   void info(bf_feed_info& info) const;
+  // What became of its records since it was opened, at least of all that are acknowledged. None:
+  // the service does not say, or another one has the feed since then.
+  std::optional<protocol::FeedCounts> counts() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -49,6 +53,7 @@ class FeedProducer {
   bool connect_once(Clock::time_point deadline, std::string& problem);
   bool exchange(int wait_ms);
   bool take_answers(std::string& problem);
+  void take_counts(std::span<const std::byte> answer);
   void lose();
   Clock::time_point deadline() const;
 
@@ -70,6 +75,7 @@ class FeedProducer {
   std::uint64_t sequence_ = 0;    // of the last record put
   std::uint64_t acked_ = 0;
   std::uint32_t record_most_ = 0;
+  std::optional<protocol::FeedCounts> counts_before_, counts_now_;  // when it was opened, and now
   bool told_to_wait_ = false;
   bool ends_ = false;       // the end is the last of unacked_
   bool has_ended_ = false;  // and that is durable

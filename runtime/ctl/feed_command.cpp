@@ -8,11 +8,13 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "core/base/config_value.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "runtime/client/c_interface.h"
 #include "runtime/client/feed_producer.h"
 #include "runtime/ctl/commands.h"
@@ -134,6 +136,41 @@ class InputRecords {
   std::size_t at_ = 0;
 };
 
+// Why the feed has left records out.
+std::string left_out_text(const protocol::FeedCounts& counts) {
+  std::vector<std::string> all;
+  const auto add = [&](std::uint64_t records, std::string_view why) {
+    if (records > 0) all.push_back(fmt::format("{} {}", records, why));
+  };
+  add(counts.malformed,
+      "malformed (of another size, without a class that the feed asks for, or after its end)");
+  add(counts.late, "late (older than --late-after lets them be)");
+  add(counts.thinned, "thinned (for want of room)");
+  return fmt::format("{}", fmt::join(all, ", "));
+}
+
+std::uint64_t left_out(const protocol::FeedCounts& counts) {
+  return counts.late + counts.thinned + counts.malformed;
+}
+
+// What became of records that are acknowledged, all of which may have been left out. Throws
+// std::runtime_error where the feed took none of them.
+std::string fate_text(const client::FeedProducer& feed, std::uint64_t records,
+                      std::string_view what) {
+  const auto counts = feed.counts();
+  if (!counts)
+    return fmt::format(
+        "{} {} are acknowledged; the feed's service was started anew meanwhile, or is of an older "
+        "version, so how many of them it left out is not known here: ask batchflowctl datasets",
+        records, what);
+  if (left_out(*counts) == 0) return fmt::format("{} {} are acknowledged", records, what);
+  if (counts->taken == 0)
+    throw std::runtime_error(
+        fmt::format("the feed took none of {} {}: {}", records, what, left_out_text(*counts)));
+  return fmt::format("{} {} are acknowledged: the feed took {} and left {} out: {}", records, what,
+                     counts->taken, left_out(*counts), left_out_text(*counts));
+}
+
 int send(const FeedCommandOptions& options) {
   const std::unique_ptr<client::FeedProducer> feed = producer_of(options);
   InputRecords input(options.size);
@@ -153,8 +190,9 @@ int send(const FeedCommandOptions& options) {
   }
   patiently([&] { return feed->flush(0); });
   if (!problem.empty()) throw std::runtime_error(problem);
+  const std::string fate = fate_text(*feed, records, "records");
   if (options.end) patiently([&] { return feed->end(); });
-  fmt::print("{} records are acknowledged\n", records);
+  fmt::print("{}\n", fate);
   return 0;
 }
 
@@ -166,15 +204,20 @@ int watch(const FeedCommandOptions& options) {
   FolderSender sender(
       *feed, options.producer + " " + to, options.from,
       std::chrono::milliseconds(static_cast<std::int64_t>(options.settle_s * 1000)));
-  std::uint64_t files = 0;
+  std::uint64_t said = 0;
   do {
     const std::uint64_t sent = sender.send_some();
-    files += sent;
+    if (const auto counts = feed->counts(); counts && left_out(*counts) > said) {
+      said = left_out(*counts);
+      fmt::print(stderr, "batchflowctl: the feed left out {} files so far: {}\n", said,
+                 left_out_text(*counts));
+    }
     if (sent == 0 && !options.once) std::this_thread::sleep_for(std::chrono::milliseconds(100));
     if (sent == 0 && options.once) break;
   } while (true);
+  const std::string fate = fate_text(*feed, sender.sent(), "files");
   if (options.end) patiently([&] { return feed->end(); });
-  fmt::print("{} files are acknowledged, {} were left out\n", files, sender.left_out());
+  fmt::print("{}; {} could not be sent\n", fate, sender.left_out());
   return 0;
 }
 

@@ -144,6 +144,7 @@ void FolderSender::send(const std::vector<std::string>& names, std::uint64_t fir
       continue;
     }
     patiently([&] { return feed_.put(record); });
+    ++sent_;
   }
   patiently([&] { return feed_.flush(0); });
   for (const std::string& name : names) {

@@ -31,6 +31,8 @@ class FolderSender {
   // Sends what is there and whole by now, and waits until it is acknowledged. Answers how many.
   // Throws std::runtime_error where the feed takes nothing.
   std::uint64_t send_some();
+  // How many files were sent, and are acknowledged; also of a list that was there.
+  std::uint64_t sent() const { return sent_; }
   // How many files could not be sent: too large, empty, or gone meanwhile.
   std::uint64_t left_out() const { return left_out_; }
 
@@ -45,6 +47,7 @@ class FolderSender {
   const std::string producer_;
   const std::string folder_;
   const std::chrono::milliseconds settle_;
+  std::uint64_t sent_ = 0;
   std::uint64_t left_out_ = 0;
 };
 

@@ -261,12 +261,13 @@ Taken FeedLog::take(std::uint64_t producer, const protocol::FeedRecordHead& head
                     std::span<const std::byte> bytes, std::uint64_t taken_part) {
   const std::lock_guard lock(mutex_);
   Producer& from = this->producer(producer);
-  const auto leave_out = [&](std::uint64_t& count, Taken why) {
-    ++count;
+  const auto leave_out = [&](std::uint64_t LogCounts::*count, Taken why) {
+    ++(counts_.*count);
+    ++(from.counts.*count);
     from.is_changed = true;
     return why;
   };
-  if (head.sequence <= from.taken) return leave_out(counts_.doubled, Taken::doubled);
+  if (head.sequence <= from.taken) return leave_out(&LogCounts::doubled, Taken::doubled);
   Pending& pending = pending_for(kFrameHead + kRecordHead + bytes.size());
   from.taken = head.sequence;
   const bool fits = settings_.schema == "bytes"
@@ -274,15 +275,15 @@ Taken FeedLog::take(std::uint64_t producer, const protocol::FeedRecordHead& head
                         : bytes.size() == settings_.record_bytes;
   const bool lacks_class = settings_.labelled && head.label < 0;
   if (!fits || lacks_class || end_waits_ || end_written_)
-    return leave_out(counts_.malformed, Taken::malformed);
+    return leave_out(&LogCounts::malformed, Taken::malformed);
   const bool is_late =
       settings_.late_after.count() > 0 && newest_ns_ != INT64_MIN &&
       head.time_ns < saturating_difference(newest_ns_, settings_.late_after.count());
-  if (is_late) return leave_out(counts_.late, Taken::late);
+  if (is_late) return leave_out(&LogCounts::late, Taken::late);
   const std::uint64_t record = written_ + pending_records_;
   if ((hash(head.key, head.sequence) & UINT32_MAX) >= taken_part ||
       record >= order::kLiveRecordsMost)
-    return leave_out(counts_.thinned, Taken::thinned);
+    return leave_out(&LogCounts::thinned, Taken::thinned);
   // A producer with a clock that is wrong does not make the records of all others late.
   newest_ns_ = std::max(newest_ns_, std::min(head.time_ns, protocol::record_time_ns()));
   body_.clear();
@@ -298,6 +299,7 @@ Taken FeedLog::take(std::uint64_t producer, const protocol::FeedRecordHead& head
   put_frame(body_, pending.bytes);
   ++pending_records_;
   ++counts_.taken;
+  ++from.counts.taken;
   return Taken::taken;
 }
 
@@ -564,6 +566,12 @@ bool FeedLog::has_ended() const {
 LogCounts FeedLog::counts() const {
   const std::lock_guard lock(mutex_);
   return counts_;
+}
+
+LogCounts FeedLog::counts_of(std::uint64_t producer) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = producers_.find(producer);
+  return found == producers_.end() ? LogCounts() : found->second.counts;
 }
 
 std::uint64_t FeedLog::durable_sequence(std::uint64_t producer) const {

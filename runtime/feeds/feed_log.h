@@ -106,6 +106,8 @@ class FeedLog {
   std::size_t producers() const;     // that are known
   bool has_ended() const;            // and that is durable
   LogCounts counts() const;          // of what was taken, durable or not
+  // Of the producer's records since the log was opened.
+  LogCounts counts_of(std::uint64_t producer) const;
   // The producer's last sequence that is durable as a record, or durably counted.
   std::uint64_t durable_sequence(std::uint64_t producer) const;
   struct Place {
@@ -155,6 +157,7 @@ class FeedLog {
     std::uint64_t durable = 0;
     std::uint64_t heard = 0;  // when it sent something last, as a count
     bool is_changed = false;  // without a record: its state is to be written
+    LogCounts counts;         // since the log was opened
   };
 
   void recover();

@@ -16,6 +16,7 @@
 #include <condition_variable>
 #include <list>
 #include <mutex>
+#include <random>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -60,6 +61,7 @@ struct Connection {
   bool closing = false;   // when all is sent
   std::string name;
   std::uint64_t instance = 0;
+  bool counts = false;  // it asks what becomes of its records
   std::uint64_t producer = 0;
   std::uint64_t taken = 0;  // the last sequence
   std::uint64_t acked = 0;
@@ -323,6 +325,7 @@ class FeedServer::Parts {
     one.name = hello->producer;
     one.waits = hello->waits;
     one.instance = hello->instance;
+    one.counts = hello->counts;
     if (hello->schema != log_->settings().schema)
       return refuse(one, fmt::format("it sends records of '{}', and the feed has '{}'",
                                      hello->schema, log_->settings().schema));
@@ -343,9 +346,20 @@ class FeedServer::Parts {
     one.greeted = true;
     one.taken = log_->last_sequence(one.producer);
     one.acked = log_->durable_sequence(one.producer);
-    protocol::put_feed_frame(FeedFrame::welcome, 12, one.out);
+    protocol::put_feed_frame(FeedFrame::welcome, 12 + counts_bytes(one), one.out);
     put_feed(one.acked, one.out);
     put_feed(static_cast<std::uint32_t>(log_->settings().record_bytes), one.out);
+    put_counts(one);
+  }
+
+  static std::size_t counts_bytes(const Connection& one) {
+    return one.counts ? protocol::kFeedCounts : 0;
+  }
+  void put_counts(Connection& one) const {
+    if (!one.counts) return;
+    const LogCounts counts = log_->counts_of(one.producer);
+    protocol::put_feed_counts(
+        {service_, counts.taken, counts.late, counts.thinned, counts.malformed}, one.out);
   }
 
   void refuse(Connection& one, const std::string& why) {
@@ -364,9 +378,10 @@ class FeedServer::Parts {
       if (durable == one.acked && flags == one.told) continue;
       one.acked = durable;
       one.told = flags;
-      protocol::put_feed_frame(FeedFrame::ack, 9, one.out);
+      protocol::put_feed_frame(FeedFrame::ack, 9 + counts_bytes(one), one.out);
       put_feed(durable, one.out);
       put_feed(flags, one.out);
+      put_counts(one);
     }
   }
 
@@ -406,6 +421,7 @@ class FeedServer::Parts {
 
   const std::shared_ptr<FeedLog> log_;
   const Changed changed_;
+  const std::uint64_t service_ = std::random_device()();  // of FeedCounts
   std::string path_;
   protocol::Descriptor folder_;
   protocol::Descriptor listener_;

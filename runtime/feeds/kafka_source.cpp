@@ -229,7 +229,7 @@ class KafkaSource::Parts {
     for (int i = 0; i < partitions && problem.empty(); ++i) {
       PartitionFeed& feed = feeds_[static_cast<std::size_t>(i)];
       const std::string name = fmt::format("kafka {}/{}", settings_.kafka_topic, i);
-      if (!feed.open(folder_, {name, settings_.schema, true, instance_}, problem)) break;
+      if (!feed.open(folder_, {name, settings_.schema, true, instance_, false}, problem)) break;
       library_->places_add(places, settings_.kafka_topic.c_str(), i);
       library_->places_set_offset(places, settings_.kafka_topic.c_str(), i, feed.next_offset());
     }

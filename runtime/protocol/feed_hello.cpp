@@ -16,6 +16,7 @@ std::string encode(const FeedHello& hello) {
   json["schema"] = hello.schema;
   json["waits"] = hello.waits;
   if (hello.instance != 0) json["instance"] = hello.instance;
+  if (hello.counts) json["counts"] = true;
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -33,7 +34,8 @@ std::optional<FeedHello> feed_hello_from(std::string_view text, std::string& pro
   try {
     const nlohmann::json json = nlohmann::json::parse(text);
     FeedHello hello{json.at("producer").get<std::string>(), json.at("schema").get<std::string>(),
-                    json.at("waits").get<bool>(), json.value("instance", std::uint64_t{0})};
+                    json.at("waits").get<bool>(), json.value("instance", std::uint64_t{0}),
+                    json.value("counts", false)};
     problem = problem_of(hello);
     if (problem.empty()) return hello;
   } catch (const nlohmann::json::exception& error) {

@@ -21,6 +21,7 @@ struct FeedHello {
   // A random number for the producer's process. A new connection with the same number takes the
   // place of the old one, which the feed may not yet know to be lost. 0: the old one stays.
   std::uint64_t instance = 0;
+  bool counts = false;  // it asks what becomes of its records
 };
 
 std::string encode(const FeedHello& hello);

@@ -2,10 +2,12 @@
 //
 //   frame  := length of the rest (4 bytes), which is above 0, kind (1), the rest
 //   hello   : JSON: the producer's name, the schema that it sends, whether it can wait
-//   welcome : sequence (8): of its last record that is durable; the most bytes of a record (4)
+//   welcome : sequence (8): of its last record that is durable; the most bytes of a record (4);
+//             FeedCounts, where the hello asks for them
 //   record  : sequence (8), key (8), time in ns (8), class (4), the sample's bytes
 //   end     : no more records will come, from any producer
-//   ack     : sequence (8): records up to it are durable, or were counted as left out; flags (1)
+//   ack     : sequence (8): records up to it are durable, or were counted as left out; flags (1);
+//             FeedCounts, where the hello asks for them
 //   refused : why, as a text; then the feed closes the connection
 //
 // Numbers are little-endian. Sequences of a producer are above 0 and grow. By its sequence a feed
@@ -38,6 +40,17 @@ struct FeedRecordHead {
   std::int64_t time_ns = 0;
   std::int32_t label = -1;  // -1: none
 };
+
+// What became of a producer's records while this service has the feed, at least of all that are
+// acknowledged.
+struct FeedCounts {
+  std::uint64_t service = 0;  // a number by chance: another service has another, and counts from 0
+  std::uint64_t taken = 0;
+  std::uint64_t late = 0;
+  std::uint64_t thinned = 0;
+  std::uint64_t malformed = 0;
+};
+inline constexpr std::size_t kFeedCounts = 40;
 
 template <class T>
 void put_feed(T value, std::vector<std::byte>& out) {
@@ -72,6 +85,19 @@ inline void put_feed_record(const FeedRecordHead& head, std::span<const std::byt
   put_feed(head.time_ns, out);
   put_feed(head.label, out);
   out.insert(out.end(), bytes.begin(), bytes.end());
+}
+inline void put_feed_counts(const FeedCounts& counts, std::vector<std::byte>& out) {
+  for (const std::uint64_t one :
+       {counts.service, counts.taken, counts.late, counts.thinned, counts.malformed})
+    put_feed(one, out);
+}
+// REQUIRES: from.size() >= kFeedCounts
+inline FeedCounts take_feed_counts(std::span<const std::byte>& from) {
+  FeedCounts counts;
+  for (std::uint64_t* const one :
+       {&counts.service, &counts.taken, &counts.late, &counts.thinned, &counts.malformed})
+    *one = take_feed<std::uint64_t>(from);
+  return counts;
 }
 // REQUIRES: rest.size() >= kFeedRecordHead; what follows are the sample's bytes
 inline FeedRecordHead take_feed_record(std::span<const std::byte>& rest) {

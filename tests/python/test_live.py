@@ -431,6 +431,41 @@ class Sent(Fed):
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"2 of 4 bytes", done.stderr)
 
+    def test_what_the_feed_left_out_is_said_and_none_taken_is_an_error(self):
+        labelled = self.folder / "labelled"
+        subprocess.run([CTL, "feed", "create", str(labelled), "--labelled"], check=True,
+                       stdout=subprocess.DEVNULL)
+        grows = self.folder / "grows"
+        grows.mkdir()
+        (grows / "a.txt").write_bytes(b"a")
+        self.daemon.kill()
+        self.daemon = Daemon(self.folder, "--dataset", f"clicks={labelled}")
+        self.addCleanup(self.daemon.kill)
+        for arguments, what in ((("send",), b"2 records"),
+                                (("watch", "--from", str(grows), "--settle", "0", "--once"), b"1 files")):
+            done = subprocess.run([CTL, "feed", *arguments, str(labelled), "--end"], input=b"one\ntwo\n",
+                                  capture_output=True, timeout=60)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(b"the feed took none of " + what + b": " + what[:1] + b" malformed (",
+                          done.stderr)
+            self.assertIn(b"without a class", done.stderr)
+        with batchflow.Feed(labelled, producer="with classes") as feed:
+            feed.put(b"three", label=3)  # it has not ended
+            feed.end()
+
+    def test_records_of_which_some_are_left_out(self):
+        numbers = self.folder / "numbers"
+        subprocess.run([CTL, "feed", "create", str(numbers), "--schema", "u8[4]"], check=True,
+                       stdout=subprocess.DEVNULL)
+        self.daemon.kill()
+        self.daemon = Daemon(self.folder, "--dataset", f"clicks={numbers}")
+        self.addCleanup(self.daemon.kill)
+        done = subprocess.run([CTL, "feed", "send", str(numbers)], input=b"aaaa\nbb\ncccc\n",
+                              capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn(b"3 records are acknowledged: the feed took 2 and left 1 out: 1 malformed (",
+                      done.stdout)
+
     def test_a_folder_that_grows(self):
         grows = self.folder / "grows"
         grows.mkdir()

@@ -480,6 +480,50 @@ TEST_CASE("the end of a feed is durable when its producer hears of it") {
   CHECK(feed->end() == BF_OK);
 }
 
+TEST_CASE("a producer knows what became of its records, until another service has the feed") {
+  feeds::FeedSettings settings;
+  settings.labelled = true;
+  Served served(settings);
+  const auto send = [](FeedProducer& feed, int label) {
+    bf_record record{};
+    record.bytes = "x";
+    record.count = 1;
+    record.has_label = label >= 0 ? 1 : 0;
+    record.label = label;
+    REQUIRE(feed.put(record) == BF_OK);
+    REQUIRE(feed.flush(0) == BF_OK);
+  };
+  const auto one = producer(served, "one");
+  CHECK(one->counts()->taken == 0);
+  for (const int label : {3, -1, 4, -1, -1}) send(*one, label);
+  CHECK(one->counts()->taken == 2);
+  CHECK(one->counts()->malformed == 3);
+  CHECK(one->counts()->late + one->counts()->thinned == 0);
+  const auto two = producer(served, "two");
+  send(*two, -1);
+  CHECK(two->counts()->taken == 0);
+  CHECK(two->counts()->malformed == 1);
+  served.end();
+  served.begin();
+  send(*one, 5);
+  CHECK(!one->counts());
+}
+
+TEST_CASE("a producer that asks for no counts is sent none") {
+  Served served;
+  for (const bool counts : {false, true}) {
+    Raw raw(served);
+    std::vector<std::byte> out;
+    protocol::put_feed_text(FeedFrame::hello, protocol::encode({"one", "bytes", true, 7, counts}),
+                            out);
+    const std::string text = "x";
+    protocol::put_feed_record({counts ? 2u : 1u, 0, 0, -1}, std::as_bytes(std::span(text)), out);
+    raw.send(out);
+    CHECK(raw.frame().size() == 13 + (counts ? protocol::kFeedCounts : 0));  // welcome
+    CHECK(raw.frame().size() == 10 + (counts ? protocol::kFeedCounts : 0));  // ack
+  }
+}
+
 TEST_CASE("a record that is too large is refused where it is put") {
   feeds::FeedSettings settings;
   settings.record_bytes = 100;
