@@ -15,7 +15,7 @@ import unittest
 from pathlib import Path
 
 import batchflow
-from support import CTL, HERE, Daemon, Folder, free_port, run_python, wait_until
+from support import CTL, HERE, Daemon, Folder, free_port, run_python, wait_until, write_rows
 
 SIM = os.environ.get("BATCHFLOW_SIM", str(Path(CTL).parent / "batchflow-sim"))
 WIDTH = 16  # int64
@@ -362,8 +362,22 @@ class Refused(Fed):
         self.assertIn("i64[16]", str(refused.exception))
 
     def test_another_order_of_a_feed_is_refused(self):
-        with self.assertRaises(batchflow.RefusedError):
-            next(iter(batchflow.DataLoader("clicks", 4, shuffle=True)))
+        for arguments in ({"shuffle": True}, {}, {"order": "weighted"}, {"order": "strict"}):
+            with self.subTest(arguments), self.assertRaisesRegex(
+                    batchflow.RefusedError, r"'clicks' is a feed, .*DataLoader\(Live\(\"clicks\"\)\)"):
+                next(iter(batchflow.DataLoader("clicks", 4, **arguments)))
+
+    def test_a_feed_that_is_none_is_refused_as_that(self):
+        self.daemon.kill()
+        rows = self.folder / "rows"
+        rows.mkdir()
+        write_rows(rows / "rows.npy", 10)
+        self.daemon = Daemon(self.folder, "--dataset", f"rows={rows}")
+        self.addCleanup(self.daemon.kill)
+        for asked in (lambda: next(iter(self.loader(live=batchflow.Live("rows")))),
+                      lambda: next(batchflow.subscribe("rows"))):
+            with self.assertRaisesRegex(batchflow.RefusedError, "'rows' is no feed"):
+                asked()
 
     def test_a_record_of_another_size_is_left_out_and_counted(self):
         with self.producer() as feed:

@@ -19,9 +19,30 @@ namespace {
 constexpr std::uint32_t kRanksMost = 4096;
 constexpr std::size_t kNameMost = 256;
 
+// Empty, or why the records of a feed cannot come in that order.
+std::string order_problem_of_feed(const protocol::JoinRequest& request) {
+  if (request.order == Order::live) return {};
+  return fmt::format(
+      "'{0}' is a feed, and a job has its records in the order in which they come: ask for it as a "
+      "feed (in Python DataLoader(Live(\"{0}\")), in C BF_LIVE)",
+      request.dataset);
+}
+
+// Empty, or why the samples of a dataset that does not grow cannot come in that order.
+std::string order_problem_of_others(const protocol::JoinRequest& request) {
+  if (request.order != Order::live || request.order_options.keyed) return {};
+  return fmt::format(
+      "'{0}' is no feed, so no records come to it: ask for another order (in Python "
+      "DataLoader(\"{0}\"), without Live; subscribe() is for feeds)",
+      request.dataset);
+}
+
 // Empty, or why no job of the dataset can have such an order.
 std::string order_problem(const protocol::JoinRequest& request, const ServedDataset& dataset) {
   const std::uint64_t samples = dataset.index->samples();
+  if (dataset.is_feed) {
+    if (std::string problem = order_problem_of_feed(request); !problem.empty()) return problem;
+  }
   if (request.order == Order::listed)
     return "a listed order is not served by batchflowd, which has no word for a list; ask for "
            "strict, sequential, relaxed, weighted or mixed";
@@ -48,8 +69,9 @@ std::string order_problem(const protocol::JoinRequest& request, const ServedData
       return error.what();
     }
   }
-  return protocol::order_problem(request.order, request.batch_samples, request.order_options,
-                                 request.exemplars);
+  std::string problem = protocol::order_problem(request.order, request.batch_samples,
+                                                request.order_options, request.exemplars);
+  return problem.empty() && !dataset.is_feed ? order_problem_of_others(request) : problem;
 }
 
 }  // namespace
