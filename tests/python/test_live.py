@@ -226,13 +226,33 @@ class SmallLog(Fed):
 
     def test_a_step_for_which_half_of_the_log_has_no_room_is_refused(self):
         most = 2 ** 19 // (8 * WIDTH + 64)
-        with self.assertRaisesRegex(batchflow.RefusedError, f"has room for {most}"):
-            next(iter(self.loader(batch_size=most + 1)))
+        for fill in (None, "rehearse"):
+            with self.subTest(fill=fill), \
+                    self.assertRaisesRegex(batchflow.RefusedError, f"has room for {most};"):
+                next(iter(self.loader(most + 1, batchflow.Live("clicks", fill=fill))))
         sending = threading.Thread(target=self.send, args=(range(2 * most),), kwargs={"end": True})
         sending.start()
         self.addCleanup(sending.join)
         had = [n for batch in self.loader(batch_size=most, timeout=60) for n in self.numbers(batch)]
         self.assertEqual(had, list(range(2 * most)))
+
+    def test_a_short_step_of_any_size_comes_from_a_small_log(self):
+        self.send(range(10))
+        live = batchflow.Live("clicks", wait=0.05, fill="short")
+        had = []
+        for batch in self.loader(20_000, live, timeout=60):  # half of the log has room for 2,730
+            had += self.numbers(batch)
+            if len(had) == 10:
+                break
+        self.assertEqual(had, list(range(10)))
+
+    def test_a_step_of_filled_records_that_has_just_room_comes(self):
+        most = 2 ** 19 // (8 * WIDTH + 64)
+        self.send(range(most))
+        live = batchflow.Live("clicks", wait=0.05)
+        batches = iter(self.loader(most, live, timeout=60))
+        self.assertEqual(self.numbers(next(batches)), list(range(most)))
+        self.assertEqual(next(batches).rehearsed, most)
 
 
 class Killed(Fed):

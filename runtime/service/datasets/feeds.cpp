@@ -9,6 +9,8 @@
 namespace batchflow::service {
 namespace {
 
+constexpr Bytes kRecordLeast = 46;  // what one of a byte takes of the log: frame, head and byte
+
 // Of the largest size that the log has room for in that part of it.
 std::uint64_t records_in(Bytes part, const feeds::FeedSettings& settings) {
   constexpr Bytes kBesideRecord = 64;  // frame and head, with room to spare
@@ -89,15 +91,17 @@ std::string Feeds::step_problem(DatasetId dataset, std::uint64_t records) const 
   const auto found = servers_.find(dataset.value);
   if (found == servers_.end()) return "";
   const feeds::FeedSettings& settings = found->second.log->settings();
-  // Others may be much smaller than the largest.
-  if (settings.schema == "bytes") return "";
-  const std::uint64_t most = records_in(settings.keep_bytes / 2, settings);
+  const bool has_any_size = settings.schema == "bytes";
+  const std::uint64_t most = has_any_size ? settings.keep_bytes / kRecordLeast
+                                          : records_in(settings.keep_bytes / 2, settings);
   if (records <= most) return "";
   return fmt::format(
-      "a step of all ranks has {} records, and half of the feed's log, which keeps {} bytes, has "
-      "room for {}; without fills the step would never come: let batches be smaller, or fill them, "
-      "or make the feed with a larger --keep",
-      records, settings.keep_bytes, most);
+      "a step of all ranks has {} records, and {}the feed's log, which keeps {} bytes, has room "
+      "for {}{}; so it would never come, and a job has a whole step before others are filled: let "
+      "batches be smaller, or short (in Python fill=\"short\"), or make the feed with a larger "
+      "--keep",
+      records, has_any_size ? "" : "half of ", settings.keep_bytes, most,
+      has_any_size ? " of one byte" : "");
 }
 
 std::string Feeds::folder_of(const std::string& name) const {

@@ -37,9 +37,9 @@ class Feeds {
   // From how many of its last records a job may fill steps, at least 1. They take a quarter of the
   // log, which can never drop them. So the log always has room for more.
   std::uint64_t window_most(DatasetId dataset) const;
-  // Why a job cannot have steps of so many records, without fills; empty: it can. If half of the
-  // log has no room for a step, the last records of the step wait for room, and the step waits for
-  // them.
+  // Why a job cannot have a step that waits for so many records; empty: it can. If half of the log
+  // has no room for them, the last ones wait for room, and the step waits for them. Records of any
+  // bytes may be small, so there a step is refused only if the whole log never has room for it.
   std::string step_problem(DatasetId dataset, std::uint64_t records) const;
   // Whether the record is there, or the dataset is no feed. The engine then knows it, too.
   bool has(DatasetId dataset, std::uint64_t record);

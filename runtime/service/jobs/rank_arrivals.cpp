@@ -93,6 +93,14 @@ bool are_apart(const order::Position& one, const order::Position& other) {
          here->digest() != there->digest();
 }
 
+// How many records must be in the log at once, so that a live job's first step comes. A short step
+// has one for each rank.
+std::uint64_t records_of_first_step(const protocol::JoinRequest& request) {
+  const protocol::OrderOptions& options = request.order_options;
+  const bool may_be_short = options.fills_from > 0 && options.fills_cut;
+  return std::uint64_t{may_be_short ? 1 : request.batch_samples} * request.world_size;
+}
+
 // Whether the first of two positions after the same samples of a mixture knows more changes of
 // weights.
 bool knows_more_changes(const order::Position& one, const order::Position& other) {
@@ -209,9 +217,8 @@ Objection RankArrivals::objection_to(const protocol::JoinRequest& request,
                                      const ServedDataset& dataset) const {
   if (std::string problem = request_problem(request, dataset); !problem.empty())
     return {"bad_request", std::move(problem)};
-  if (request.order == Order::live && request.order_options.fills_from == 0) {
-    std::string problem =
-        feeds_.step_problem(dataset.id, std::uint64_t{request.batch_samples} * request.world_size);
+  if (request.order == Order::live) {
+    std::string problem = feeds_.step_problem(dataset.id, records_of_first_step(request));
     if (!problem.empty()) return {"bad_request", std::move(problem)};
   }
   const std::optional<double> ratio = request.corrupt_ratio_max;

@@ -83,7 +83,11 @@ TEST_CASE("half of a log has room for a step, where the size of records is known
   bytes.schema = "bytes";
   bytes.record_bytes = 1 << 18;
   Behind other(bytes);
-  CHECK(other.served.step_problem(kFeed, 1 << 20) == "");
+  CHECK(other.served.step_problem(kFeed, (1 << 20) / 46) == "");  // of a byte each
+  const std::string never = other.served.step_problem(kFeed, 1 << 20);
+  CHECK(never.find(
+            "and the feed's log, which keeps 1048576 bytes, has room for 22795 of one byte;") !=
+        std::string::npos);
 }
 
 }  // namespace batchflow::test::feeds_test
