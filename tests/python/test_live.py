@@ -236,6 +236,35 @@ class SmallLog(Fed):
         had = [n for batch in self.loader(batch_size=most, timeout=60) for n in self.numbers(batch)]
         self.assertEqual(had, list(range(2 * most)))
 
+    def test_what_is_gone_is_refused_with_what_is_kept(self):
+        sending = threading.Thread(target=self.send, args=(range(30_000),), kwargs={"end": True})
+        sending.start()
+        self.addCleanup(sending.join)
+        state = None
+        loader = self.loader(batch_size=256, timeout=60)
+        for _ in loader:
+            state = state or loader.state_dict()
+        loader.close()
+        wait_until(lambda: not self.daemon.status()["jobs"])  # then nothing goes any more
+        first = self.daemon.status()["datasets"][0]["feed"]["first"]
+        self.assertGreater(first, 256)
+        begins = batchflow.Live("clicks", fill=None, begin=first - 1)
+        for record, ask in ((0, lambda: next(batchflow.subscribe("clicks", 0))),
+                            (first - 1, lambda: next(iter(self.loader(live=begins))))):
+            with self.assertRaisesRegex(
+                    batchflow.RefusedError,
+                    f"with record {record}, which is gone: the first record kept is {first}; ask for"):
+                ask()
+        again = self.loader(batch_size=256)
+        again.load_state_dict(state)
+        with self.assertRaisesRegex(
+                batchflow.RefusedError,
+                f"it goes on with record 256, which is gone: the first record kept is {first};"):
+            next(iter(again))
+        with self.assertRaisesRegex(batchflow.RefusedError, "the next to come is 30000"):
+            next(batchflow.subscribe("clicks", 30_001))
+        self.assertEqual(next(batchflow.subscribe("clicks", first)).number, first)
+
     def test_a_short_step_of_any_size_comes_from_a_small_log(self):
         self.send(range(10))
         live = batchflow.Live("clicks", wait=0.05, fill="short")

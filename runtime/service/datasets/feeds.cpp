@@ -80,6 +80,23 @@ std::uint64_t Feeds::next_record(DatasetId dataset) {
   return next;
 }
 
+std::string Feeds::begin_problem(DatasetId dataset, std::uint64_t record, bool goes_on) {
+  const auto found = servers_.find(dataset.value);
+  if (found == servers_.end()) return "";
+  const feeds::FeedState state = found->second.server->state();
+  if (state.end > found->second.reported) report(dataset);
+  if (record >= state.first && record <= state.end) return "";
+  const bool is_gone = record < state.first;
+  const std::string what =
+      fmt::format("it {} with record {}, {} {}", goes_on ? "goes on" : "begins", record,
+                  is_gone ? "which is gone: the first record kept is" : "and the next to come is",
+                  is_gone ? state.first : state.end);
+  if (goes_on) return what + "; begin anew, without a state";
+  return what + (is_gone ? "; ask for that or a later one, or for the oldest (in Python "
+                           "begin=\"oldest\" of Live, position=\"oldest\" of subscribe)"
+                         : "; ask for that or an earlier one");
+}
+
 std::uint64_t Feeds::window_most(DatasetId dataset) const {
   const auto found = servers_.find(dataset.value);
   if (found == servers_.end()) return 1;

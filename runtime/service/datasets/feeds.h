@@ -34,6 +34,9 @@ class Feeds {
   // The record that comes next in the feed, for a job that begins with it; 0: it is no feed. The
   // engine then knows of those before it, too.
   std::uint64_t next_record(DatasetId dataset);
+  // Why no job can begin with that record, or by its state go on with it; empty: it can, and the
+  // engine knows of the records before it.
+  std::string begin_problem(DatasetId dataset, std::uint64_t record, bool goes_on);
   // From how many of its last records a job may fill steps, at least 1. They take a quarter of the
   // log, which can never drop them. So the log always has room for more.
   std::uint64_t window_most(DatasetId dataset) const;

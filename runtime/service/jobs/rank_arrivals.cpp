@@ -336,9 +336,13 @@ std::string RankArrivals::settle_beginning(ServedJob& job, const engine::JobJoin
     if (!job.position) return problem;
   }
   const std::optional<std::uint64_t> begin_at = request.order_options.begin_at;
-  if (begin_at && *begin_at > feeds_.next_record(job.dataset->id))
-    return fmt::format("it begins with record {}, and the feed has none behind {}", *begin_at,
-                       feeds_.next_record(job.dataset->id));
+  const bool has_state = job.position && job.position->order() == Order::live &&
+                         job.position->fields().dataset_version == job.dataset->version;
+  if (has_state || (begin_at && !job.position)) {
+    std::string problem = feeds_.begin_problem(
+        job.dataset->id, has_state ? job.position->next_record() : *begin_at, has_state);
+    if (!problem.empty()) return problem;
+  }
   if (request.order == Order::live && !job.position &&
       (request.order_options.from_newest || begin_at)) {
     const std::uint64_t seed = engine::seed_group_of(event, job.dataset->bundle_shift);

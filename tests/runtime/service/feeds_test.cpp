@@ -4,6 +4,7 @@
 #include <string>
 
 #include "doctest/doctest.h"
+#include "fmt/format.h"
 #include "runtime/client/batchflow.h"
 #include "runtime/feeds/feed_index.h"
 #include "tests/runtime/feeds/feed_folder.h"
@@ -68,6 +69,27 @@ TEST_CASE("the engine is told of the records before the one that a job begins wi
   CHECK(behind.served.next_record(kFeed) == 3);
   CHECK(behind.inbox.events().size() == 1);
   CHECK(behind.served.next_record(DatasetId(6)) == 0);
+}
+
+TEST_CASE("a job that begins with what is gone is told what is kept") {
+  feeds::FeedSettings settings = numbers();
+  settings.segment_bytes = 1 << 16;
+  Behind behind(settings);
+  behind.send(6000);
+  CHECK(behind.served.begin_problem(kFeed, 0, false) == "");
+  CHECK(behind.served.begin_problem(kFeed, 6000, true) == "");
+  CHECK(behind.served.begin_problem(kFeed, 6001, false).find("and the next to come is 6000;") !=
+        std::string::npos);
+  behind.served.paced({kFeed, 5000, false, std::uint64_t{1} << 32});
+  const std::uint64_t first = behind.served.status(kFeed)->state.first;
+  REQUIRE(first > 0);
+  CHECK(behind.served.begin_problem(kFeed, first, false) == "");
+  const std::string gone = behind.served.begin_problem(kFeed, first - 1, false);
+  CHECK(gone.find(fmt::format("record {}, which is gone: the first record kept is {}; ask for that",
+                              first - 1, first)) != std::string::npos);
+  CHECK(behind.served.begin_problem(kFeed, 0, true).find("; begin anew, without a state") !=
+        std::string::npos);
+  CHECK(behind.served.begin_problem(DatasetId(6), UINT64_MAX, false) == "");
 }
 
 TEST_CASE("half of a log has room for a step, where the size of records is known") {
