@@ -22,7 +22,8 @@ _HELPS = {
     "storage": "more memory to keep what was read (cache_limit=), or faster storage",
     "preparation": "more cores for the service (target_workers=), or a cheaper pipeline",
     "delivery": "more batches ahead (prefetch_factor=8), or larger ones",
-    "room": "more memory for the service (cache_limit=), or ranks that are equally fast"}
+    "room": "more memory for the service (cache_limit=), or ranks that are equally fast",
+    "records": "producers that send more, or a shorter wait= of Live with a fill=,"}
 
 
 class EpochStalls:

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nlohmann/json.hpp"
@@ -13,8 +14,10 @@
 namespace batchflow::ctl {
 
 // Where a job's next block may be, as the service names it (runtime/service/backend/stalls.h).
-inline constexpr std::array<const char*, 4> kStages = {"storage", "preparation", "delivery",
-                                                       "room"};
+inline constexpr std::array<const char*, 5> kStages = {"storage", "preparation", "delivery", "room",
+                                                       "records"};
+// Only live jobs wait in that stage, so it is said where there is such a wait.
+inline constexpr std::string_view kRecordsStage = "records";
 
 inline double number(const nlohmann::json& from, const char* key) {
   const auto found = from.find(key);

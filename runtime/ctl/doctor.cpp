@@ -205,6 +205,18 @@ void room(const Window& all, const JobWindow& job, Diagnosis& out) {
   out.advice.push_back("batchflowctl explain and describe say what the engine waits for");
 }
 
+void records(const Window& all, const JobWindow& job, Diagnosis& out) {
+  const json* const dataset = dataset_of(all, job);
+  out.facts.push_back(fmt::format(
+      "it has had all records of '{}' that there were; {:.0f} producers send to it",
+      text(job.now, "dataset"), dataset ? number(object(*dataset, "feed"), "producers") : 0));
+  add_demand(job, out);
+  out.advice.push_back("producers that send more, or a smaller batch");
+  out.advice.push_back(
+      "a shorter wait for records (in Python wait= of Live, with fill=\"rehearse\" or "
+      "fill=\"short\")");
+}
+
 void none(const JobWindow& job, Diagnosis& out) {
   const double steps = number(job.now, "steps") - number(job.before, "steps");
   const double computed = number(job.now, "compute_s") - number(job.before, "compute_s");
@@ -245,7 +257,8 @@ Diagnosis diagnose_one(const Window& all, const JobWindow& job) {
     return out;
   }
   using Explain = void (*)(const Window&, const JobWindow&, Diagnosis&);
-  constexpr std::array<Explain, kStages.size()> kExplain = {storage, preparation, delivery, room};
+  constexpr std::array<Explain, kStages.size()> kExplain = {storage, preparation, delivery, room,
+                                                            records};
   const auto stall = [&](std::size_t stage) {
     return (number(object(job.now, "stall_s"), kStages[stage]) -
             number(object(job.before, "stall_s"), kStages[stage])) /
@@ -255,6 +268,7 @@ Diagnosis diagnose_one(const Window& all, const JobWindow& job) {
   std::string parts;
   for (std::size_t stage = 0; stage < kStages.size(); ++stage) {
     if (stall(stage) > stall(slowest)) slowest = stage;
+    if (kStages[stage] == kRecordsStage && stall(stage) <= 0) continue;
     parts += fmt::format("{}{} {}", stage == 0 ? "" : ", ", percent(stall(stage)), kStages[stage]);
   }
   out.link = kStages[slowest];

@@ -34,6 +34,9 @@ std::string waiting_for_stage(const json& status, const json& job) {
         "{:.0f} blocks",
         number(status, "workers"), number(status, "preparing_now"));
   if (stage == "delivery") return "its batch is being gathered from several blocks";
+  if (stage == kRecordsStage)
+    return fmt::format("it has had all records of '{}' that there are, and waits for more",
+                       text(job, "dataset"));
   return fmt::format(
       "no block of it is being read, prepared or gathered: it waits for memory (it holds {:.0f} "
       "batches), for other ranks, or for what policy '{}' holds back",
@@ -55,9 +58,11 @@ std::string sentence(const json& status, const json& job) {
 
 std::string stalls_line(const json& job) {
   std::string line;
-  for (const char* stage : kStages)
-    line += fmt::format("{}{:.1f} s {}", line.empty() ? "" : ", ",
-                        number(object(job, "stall_s"), stage), stage);
+  for (const char* stage : kStages) {
+    const double waited_s = number(object(job, "stall_s"), stage);
+    if (stage != kRecordsStage || waited_s > 0)
+      line += fmt::format("{}{:.1f} s {}", line.empty() ? "" : ", ", waited_s, stage);
+  }
   return line;
 }
 

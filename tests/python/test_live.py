@@ -132,6 +132,30 @@ class Arriving(Fed):
         sending.join()
         self.assertEqual(had, list(range(40)))
 
+    def test_what_a_live_job_waits_for_are_records(self):
+        def produce():
+            with self.producer() as feed:
+                for n in range(8):
+                    feed.put(record(n))
+                feed.flush()
+                time.sleep(3)
+                for n in range(8, 16):
+                    feed.put(record(n))
+                feed.end()
+
+        sending = threading.Thread(target=produce)
+        sending.start()
+        with self.assertLogs("batchflow", "WARNING") as said:
+            loader = self.loader(batch_size=4)
+            had = [n for batch in loader for n in self.numbers(batch)]
+        sending.join()
+        self.assertEqual(had, list(range(16)))
+        self.assertRegex("\n".join(said.output),
+                         r"\d+ % of the waits at its service are for records: producers that send more")
+        stalls = self.daemon.status()["stall_s"]
+        self.assertGreater(stalls["records"], 1)
+        self.assertEqual(max(stalls, key=stalls.get), "records")
+
     def test_two_jobs_have_every_record_each(self):
         self.send(range(60), end=True)
         for _ in range(2):

@@ -9,7 +9,7 @@ namespace batchflow::service {
 
 std::string_view stage_name(Stage stage) {
   constexpr std::array<std::string_view, kStages> kNames = {"storage", "preparation", "delivery",
-                                                            "room"};
+                                                            "room", "records"};
   return kNames[static_cast<std::size_t>(stage)];
 }
 
@@ -38,7 +38,7 @@ Stage StallBook::stage_of(const BlockProgress& progress) const {
   if (progress.gathering > 0) return Stage::delivery;
   if (progress.preparing > 0) return Stage::preparation;
   if (progress.reading > 0) return Stage::storage;
-  return workers_ > 0 && preparing_ >= workers_ ? Stage::preparation : Stage::room;
+  return workers_ > 0 && preparing_ >= workers_ ? Stage::preparation : Stage::records;
 }
 
 void StallBook::settle(BlockProgress& progress, Instant now) const {
@@ -84,26 +84,30 @@ void StallBook::set_workers(std::uint32_t workers) {
   change_busy(preparing_, workers);
 }
 
-StallBook::Wait StallBook::begin(PipelineId pipeline) {
+StallBook::Wait StallBook::begin(PipelineId pipeline, bool for_records) {
   const Instant now = clock_();
   BlockProgress& one = progress(pipeline);
   settle(one, now);
-  return {pipeline, now, one.clocks};
+  return {pipeline, now, one.clocks, for_records};
 }
 
 StageTimes StallBook::times_of(const Wait& wait) const {
   if (!wait.is_on()) return {};
   BlockProgress one = progress_[wait.pipeline.value];
   settle(one, clock_());
-  return one.clocks - wait.began;
+  StageTimes times = one.clocks - wait.began;
+  if (!wait.for_records) times[Stage::room] += std::exchange(times[Stage::records], Duration(0));
+  return times;
 }
 
 Duration StallBook::lasted(const Wait& wait) const {
   return wait.is_on() ? clock_() - wait.since : Duration(0);
 }
 
-Stage StallBook::stage(PipelineId pipeline) const {
-  return pipeline.value < progress_.size() ? stage_of(progress_[pipeline.value]) : Stage::room;
+Stage StallBook::stage(PipelineId pipeline, bool for_records) const {
+  const Stage stage =
+      pipeline.value < progress_.size() ? stage_of(progress_[pipeline.value]) : Stage::records;
+  return stage == Stage::records && !for_records ? Stage::room : stage;
 }
 
 Duration StallBook::storage_busy() const {

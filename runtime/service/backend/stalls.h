@@ -24,8 +24,9 @@ enum class Stage : std::uint8_t {
   preparation,  // they are being prepared, or all workers are busy with others'
   delivery,     // its batch is gathered from several blocks, or on its way to the rank
   room,         // none of these: it waits for memory, other ranks, or what a policy holds back
+  records,      // of a live job: none of these but memory; records of its source have yet to come
 };
-inline constexpr std::size_t kStages = 4;
+inline constexpr std::size_t kStages = 5;
 std::string_view stage_name(Stage stage);
 
 class StageTimes {
@@ -82,13 +83,15 @@ class StallBook {
     PipelineId pipeline = PipelineId::none();
     Instant since{};
     StageTimes began;
+    bool for_records = false;
     bool is_on() const { return !pipeline.is_none(); }
   };
-  Wait begin(PipelineId pipeline);
+  // `for_records`: where nothing is on its way, the rank waits for records of a source.
+  Wait begin(PipelineId pipeline, bool for_records = false);
   // The wait so far; nothing if it is not on.
   StageTimes times_of(const Wait& wait) const;
   Duration lasted(const Wait& wait) const;
-  Stage stage(PipelineId pipeline) const;
+  Stage stage(PipelineId pipeline, bool for_records = false) const;
 
   // Waits that have ended, of all jobs since the start.
   void add(const StageTimes& ended) { ended_ += ended; }

@@ -121,6 +121,8 @@ struct ServedJob {
   JobStatus sums;
   IdealSteps ideal;
 
+  // It has records as they come, and does not name them.
+  bool is_live() const { return request.order == Order::live && !request.order_options.keyed; }
   // Whether all ranks want no more.
   bool has_left() const;
   std::uint64_t steps_per_epoch() const;

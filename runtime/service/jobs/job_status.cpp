@@ -29,7 +29,7 @@ JobStatus status_of(const ServedJob& job, const StallBook& stalls, Instant now) 
   one.ideal.are_allowed = job.allows_ideal();
   one.batch_bytes = job.batch_bytes;
   if (!one.running) one.waits_to_begin = now - job.since;
-  one.waits_for = stalls.stage(job.pipeline->id);
+  one.waits_for = stalls.stage(job.pipeline->id, job.is_live());
   one.shuffle_seed = job.request.shuffle_seed;
   one.drop_last = job.request.drop_last;
   one.order_options = job.request.order_options;

@@ -5,10 +5,20 @@
 #include <utility>
 
 namespace batchflow::service {
+namespace {
+
+// A rank that is ahead of others waits for these.
+bool is_ahead(const RankEnd& rank) {
+  return std::any_of(rank.job->ranks.begin(), rank.job->ranks.end(), [&](const RankEnd* other) {
+    return other && other->consumed < rank.consumed;
+  });
+}
+
+}  // namespace
 
 void JobWaits::begin(RankEnd& rank) {
   if (rank.finished || rank.left || rank.wait.is_on()) return;
-  rank.wait = stalls_.begin(rank.job->pipeline->id);
+  rank.wait = stalls_.begin(rank.job->pipeline->id, rank.job->is_live() && !is_ahead(rank));
 }
 
 void JobWaits::end(RankEnd& rank) {

@@ -108,6 +108,14 @@ TEST_CASE("the stage that took most of the waits is the slow link") {
 
   CHECK(judged({{"delivery", 9.0}}).link == "delivery");
   CHECK(judged({{"room", 9.0}}).link == "room");
+  CHECK_FALSE(has(storage.facts, "records"));
+  const Diagnosis live = judged({{"records", 8.0}, {"room", 1.0}});
+  CHECK(live.link == "records");
+  CHECK(has(live.facts,
+            "it waits 45 % of its time: 0 % storage, 0 % preparation, 0 % delivery, "
+            "5 % room, 40 % records"));
+  CHECK(has(live.facts, "it has had all records of 'd' that there were"));
+  CHECK(has(live.advice, "producers that send more"));
 }
 
 TEST_CASE("a twentieth of the time is no stall; all of it is not divided by nothing") {

@@ -67,6 +67,28 @@ TEST_CASE("what others' blocks go through is not counted, unless all workers are
   f.check(wait, 0s, 10s, 0s, 5s);
 }
 
+TEST_CASE("where nothing is on its way, a live job waits for records, and other jobs for room") {
+  Fixture f;
+  f.book.set_workers(2);
+  const auto live = f.book.begin(f.one, true);
+  const auto other = f.book.begin(f.one);
+  f.pass(1s);
+  CHECK(f.book.stage(f.one, true) == service::Stage::records);
+  CHECK(f.book.stage(f.one) == service::Stage::room);
+  CHECK(f.book.stage(PipelineId(99), true) == service::Stage::records);
+  {
+    const service::StallBook::Shortage shortage(f.book, f.one);  // of memory, for both
+    CHECK(f.book.stage(f.one, true) == service::Stage::room);
+    f.pass(2s);
+  }
+  f.book.reading(f.one, 1);
+  f.pass(4s);
+  f.check(other, 4s, 0s, 0s, 3s);
+  f.check(live, 4s, 0s, 0s, 2s);
+  CHECK(f.book.times_of(live)[service::Stage::records] == 1s);
+  CHECK(f.book.times_of(other)[service::Stage::records] == 0s);
+}
+
 TEST_CASE("a wait that is not on is nothing, and so is work for no pipeline") {
   Fixture f;
   f.book.reading(PipelineId::none(), 1);
