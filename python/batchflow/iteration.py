@@ -33,7 +33,7 @@ class Iteration(Generic[_Given]):
         return self
 
     def __len__(self) -> int:
-        return int(self.job.session.info.steps_per_epoch)
+        return self.job.session.steps_per_epoch()
 
     def __next__(self) -> _Given:
         if not self._turn.acquire(blocking=False):

@@ -225,7 +225,7 @@ class DataLoader(Attributes, Generic[_Given]):
     def __len__(self) -> int:
         if self._arguments.order == "live":
             raise TypeError("a live DataLoader has no length: nothing says when its feed ends")
-        return int(self._opened().session.info.steps_per_epoch)
+        return self._opened().session.steps_per_epoch()
 
     def epochs(self) -> Iterator[_Given]:
         """The batches of all epochs (`epochs=`; without it, for ever), without a gap between

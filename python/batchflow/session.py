@@ -222,6 +222,12 @@ class Session:
         c.check(self._library.bf_loader_info_get(self._loader, ctypes.byref(self.info)))
         return self.info
 
+    def steps_per_epoch(self) -> int:
+        """Of the epoch under way. What it rehearses is known from its first batch on."""
+        if not self._ended_by and self.process == os.getpid():
+            self.refresh()
+        return int(self.info.steps_per_epoch)
+
     @alone
     def times(self) -> dict[str, float]:
         times = c.sized(c.Times)

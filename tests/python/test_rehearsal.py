@@ -65,6 +65,14 @@ class AReservoir(Rehearsed):
                 per_epoch.append(sorted(had[-ALL:]))
             self.assertEqual(per_epoch, [list(range(ALL))] * 3)
 
+    def test_the_length_is_that_of_the_epoch_under_way(self):
+        with self.loader() as loader:
+            for epoch in range(3):
+                iteration = iter(loader)
+                lengths = [(len(loader), len(iteration)) for _ in iteration]
+                steps = -(-ALL // (12 if epoch else 16))
+                self.assertEqual(lengths, [(steps, steps)] * steps)
+
     def test_the_mixture_holds_in_every_window_of_a_thousand_samples(self):
         with self.loader(batch_size=20, rehearsed=6) as loader:
             marks = []
