@@ -5,6 +5,7 @@
 #include "core/engine/books.h"
 #include "core/engine/mixture_weights.h"
 #include "core/engine/seed_group.h"
+#include "core/engine/streams.h"
 #include "core/order/lane_sizes.h"
 #include "core/order/rehearsal.h"
 
@@ -56,6 +57,9 @@ std::optional<Refusal> objection(const EngineState& s, const JobJoined& event, b
   if (event.keyed && !fits_keys) return Refusal::bad_request;
   if (!event.keyed && (event.order == Order::live) != s.datasets[dataset].source.has_value())
     return Refusal::wrong_order;
+  if (event.order == Order::live && event.batch_samples / Streams::planned_block_samples(s, event) >
+                                        order::kLiveBlocksOfBatchMost)
+    return Refusal::bad_request;
   const std::uint64_t samples = catalogue.samples();
   const std::uint64_t step = std::uint64_t{event.batch_samples} * event.ranks.size();
   if (event.order == Order::weighted &&

@@ -71,21 +71,26 @@ StreamId Streams::stream_for(const JobJoined& event, const order::Position& posi
   return made;
 }
 
-Bytes Streams::sample_bytes(const JobJoined& event) const {
-  const PipelineInfo& pipeline = *s_.pipelines.at(event.pipeline.value);
-  const Catalogue& catalogue = *datasets_[s_.dataset_of.at(event.dataset)].catalogue;
+Bytes Streams::sample_bytes(const EngineState& s, const JobJoined& event) {
+  const PipelineInfo& pipeline = *s.pipelines.at(event.pipeline.value);
+  const Catalogue& catalogue = *s.datasets[s.dataset_of.at(event.dataset)].catalogue;
   return std::max<Bytes>(
       1, pipeline.prepared_bytes ? pipeline.prepared_bytes : catalogue.mean_bytes());
 }
 
-// B, by the configuration. But a job that resumes within a generation of larger blocks needs slots
-// that hold those.
+std::uint32_t Streams::planned_block_samples(const EngineState& s, const JobJoined& event) {
+  const Catalogue& catalogue = *s.datasets[s.dataset_of.at(event.dataset)].catalogue;
+  const std::uint32_t block = order::block_samples_for(sample_bytes(s, event), s.config.block_bytes,
+                                                       catalogue.samples(), s.config.blocks_least);
+  return event.order == Order::live ? order::live_block_samples(event.batch_samples, block) : block;
+}
+
+// A job that resumes within a generation of larger blocks needs slots that hold those.
 std::uint32_t Streams::block_samples(const JobJoined& event,
                                      const order::Position& position) const {
   const Catalogue& catalogue = *datasets_[s_.dataset_of.at(event.dataset)].catalogue;
-  std::uint32_t block = order::block_samples_for(sample_bytes(event), s_.config.block_bytes,
-                                                 catalogue.samples(), s_.config.blocks_least);
-  if (event.order == Order::live) return order::live_block_samples(event.batch_samples, block);
+  std::uint32_t block = planned_block_samples(s_, event);
+  if (event.order == Order::live) return block;
   const order::LanePosition& lanes = position.lanes();
   if (position.has_generation() && !lanes.at_epoch_start() && !lanes.epoch_done()) {
     block = std::max(block, lanes.sizes.block_samples);
@@ -108,7 +113,7 @@ StreamId Streams::make_stream(const JobJoined& event, const order::Position& pos
   stream.sharing_key = key;
   Dataset& dataset = datasets_[stream.dataset];
   dataset.streams.push_back(index);
-  stream.sample_bytes = sample_bytes(event);
+  stream.sample_bytes = sample_bytes(s_, event);
   stream.block_samples = block_samples;
   stream.block_bytes = saturating_product(stream.sample_bytes, stream.block_samples);
   stream.keyed = event.keyed;

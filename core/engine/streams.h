@@ -25,6 +25,8 @@ class Streams {
         assembly_(assembly),
         ranking_(state) {}
 
+  // How many samples the configuration has in a block of the job.
+  static std::uint32_t planned_block_samples(const EngineState& s, const JobJoined& event);
   // The stream of a job that joins: one that is there, or a new one.
   // `chosen`: a policy chooses the samples of the job's blocks.
   StreamId stream_for(const JobJoined& event, const order::Position& position, bool chosen);
@@ -62,7 +64,7 @@ class Streams {
  private:
   StreamId make_stream(const JobJoined& event, const order::Position& position, std::uint64_t key,
                        std::uint32_t block_samples);
-  Bytes sample_bytes(const JobJoined& event) const;
+  static Bytes sample_bytes(const EngineState& s, const JobJoined& event);
   std::uint32_t block_samples(const JobJoined& event, const order::Position& position) const;
   bool add_helpers(Stream& stream);
   bool add_node(Stream& stream, NodeId node);

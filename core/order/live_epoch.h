@@ -14,6 +14,7 @@
 #include "core/order/block_name.h"
 #include "core/order/drawn_epoch.h"
 #include "core/order/keys.h"
+#include "core/order/lane_sizes.h"
 #include "core/order/step_plan.h"
 
 namespace batchflow::order {
@@ -23,12 +24,21 @@ inline constexpr std::uint64_t kLiveRecordsMost = UINT32_MAX;
 // The blocks that one incarnation of a job may have.
 inline constexpr std::uint64_t kLiveBlocksMost = std::uint64_t{1} << 28;
 
+// The blocks of a rank's batch, which one message names.
+inline constexpr std::uint32_t kLiveBlocksOfBatchMost = 1000;
+
 // A block lies in one rank's batch, so that no step waits for records of the next: the largest
-// block of at most `most` samples that cuts a batch evenly.
+// block of at most `most` samples that cuts a batch evenly. Where a batch has too many of these, as
+// one of a large prime number of samples has, it is a larger one, up to kBlockSamplesMost.
 constexpr std::uint32_t live_block_samples(std::uint32_t batch_samples, std::uint32_t most) {
   std::uint32_t block = batch_samples < most ? batch_samples : most;
   while (block > 1 && batch_samples % block != 0) --block;
-  return block > 0 ? block : 1;
+  if (block == 0) block = 1;
+  for (std::uint32_t larger = block + 1;
+       batch_samples / block > kLiveBlocksOfBatchMost && larger <= kBlockSamplesMost; ++larger) {
+    if (batch_samples % larger == 0) block = larger;
+  }
+  return block;
 }
 
 class LiveEpoch final : public DrawnEpoch {

@@ -184,6 +184,25 @@ TEST_CASE("blocks cut a batch evenly") {
   CHECK(order::live_block_samples(1, 0) == 1);
 }
 
+TEST_CASE("blocks are larger than was asked for where a batch would have too many of them") {
+  CHECK(order::live_block_samples(997, 16) == 1);  // a prime number of blocks that is not too large
+  CHECK(order::live_block_samples(1031, 16) == 1031);
+  CHECK(order::live_block_samples(2 * 1031, 1024) == 1031);
+  CHECK(order::live_block_samples(4093, 512) == 4093);
+  CHECK(order::live_block_samples(1'000'000, 16) == 1000);
+  // Nothing cuts it that is small enough.
+  CHECK(order::live_block_samples(4099, 1024) == 1);
+  CHECK(order::live_block_samples(2 * 4099, 1024) == 2);
+  for (std::uint32_t batch = 1; batch < 4096; ++batch) {
+    for (const std::uint32_t most : {1u, 16u, 1024u, 4096u}) {
+      const std::uint32_t block = order::live_block_samples(batch, most);
+      REQUIRE(batch % block == 0);
+      REQUIRE(batch / block <= order::kLiveBlocksOfBatchMost);
+      REQUIRE(order::live_block_samples(batch, block) == block);
+    }
+  }
+}
+
 TEST_CASE("a position of a live order counts records and fills, in both of its forms") {
   Position position = Position::live(9, 1000, 0, 100);
   CHECK(position.next_record() == 100);

@@ -28,6 +28,7 @@ def record(n):
 class Fed(Folder):
     """A feed `clicks` of numbers, in a service of its own."""
 
+    SCHEMA = f"i64[{WIDTH}]"
     KEEP = "4mib"
     MEMORY = "512mib"
     ARGUMENTS = ()
@@ -35,7 +36,7 @@ class Fed(Folder):
     def setUp(self):
         super().setUp()
         self.feed = self.folder / "clicks"
-        subprocess.run([CTL, "feed", "create", str(self.feed), "--schema", f"i64[{WIDTH}]",
+        subprocess.run([CTL, "feed", "create", str(self.feed), "--schema", self.SCHEMA,
                         "--keep", self.KEEP], check=True, stdout=subprocess.DEVNULL)
         self.daemon = Daemon(self.folder, "--dataset", f"clicks={self.feed}", *self.ARGUMENTS,
                              memory=self.MEMORY)
@@ -80,6 +81,30 @@ class Many(Fed):
             self.assertEqual(batch.sample_keys.tolist(), list(range(expected, expected + 4)))
             expected += 4
         self.assertEqual(expected, records)
+
+
+class LargeRecords(Fed):
+    """Of 16 KiB: a block of 8 MiB has 512."""
+
+    SCHEMA = "i64[2048]"
+    KEEP = "256mib"
+
+    def test_a_batch_of_a_prime_number_of_them_comes(self):
+        size = 1031
+        with batchflow.Feed(self.feed, "one", self.SCHEMA) as feed:
+            for n in range(2 * size):
+                feed.put(struct.pack("<q", n) * 2048)
+            feed.end()
+        had = []
+        for batch in self.loader(batch_size=size, timeout=60):
+            for row in batch[0].tolist():
+                self.assertEqual(row, [row[0]] * 2048)
+                had.append(row[0])
+        self.assertEqual(had, list(range(2 * size)))
+
+    def test_a_batch_that_no_blocks_cut_is_refused(self):
+        with self.assertRaisesRegex(batchflow.RefusedError, "no large prime number"):
+            next(iter(self.loader(batch_size=4099)))
 
 
 class Arriving(Fed):

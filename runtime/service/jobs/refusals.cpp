@@ -144,8 +144,8 @@ std::string refusal_text(const engine::Refuse& command) {
           command.needed, command.available);
     case engine::Refusal::bad_request:
       return "such a job cannot be served: look at its batch size, which must be at least 1 and, "
-             "if "
-             "the tail is dropped, at most the dataset over the ranks";
+             "if the tail is dropped, at most the dataset over the ranks; of a feed no large prime "
+             "number, which blocks of a few thousand records cannot cut (ask for 4100, not 4099)";
     case engine::Refusal::rank_lost:
       return "one of its ranks has ended, or its connection has; start all of them again, with a "
              "state that was saved before";
