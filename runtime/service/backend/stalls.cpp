@@ -105,9 +105,9 @@ Duration StallBook::lasted(const Wait& wait) const {
 }
 
 Stage StallBook::stage(PipelineId pipeline, bool for_records) const {
-  const Stage stage =
+  const Stage reached =
       pipeline.value < progress_.size() ? stage_of(progress_[pipeline.value]) : Stage::records;
-  return stage == Stage::records && !for_records ? Stage::room : stage;
+  return reached == Stage::records && !for_records ? Stage::room : reached;
 }
 
 Duration StallBook::storage_busy() const {
