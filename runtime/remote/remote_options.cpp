@@ -1,14 +1,14 @@
 #include "runtime/remote/remote_options.h"
 
-#include <sys/stat.h>
-
 #include <cerrno>
 #include <cstring>
-#include <fstream>
+#include <sstream>
+#include <utility>
 
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/protocol/secret_file.h"
 
 namespace batchflow::remote {
 namespace {
@@ -29,16 +29,12 @@ std::string token_message(std::string_view token, std::string_view as, std::stri
 std::string read_tokens(const std::string& file, std::vector<std::string>& tokens) {
   tokens.clear();
   if (BF_FAILPOINT("remote.token.read")) return fmt::format("{}: {}", file, std::strerror(EMFILE));
-  struct stat status {};
-  if (stat(file.c_str(), &status) != 0) return fmt::format("{}: {}", file, std::strerror(errno));
-  if (!S_ISREG(status.st_mode)) return fmt::format("{}: it is no regular file", file);
-  if (static_cast<std::size_t>(status.st_size) > kFileMost)
-    return fmt::format("{}: it has {} bytes, and a file of tokens at most {}", file, status.st_size,
-                       kFileMost);
-  if ((status.st_mode & 077) != 0)
-    return fmt::format("{}: others can read it, and it is a secret; chmod 600", file);
-  std::ifstream in(file);
-  if (!in) return fmt::format("{}: {}", file, std::strerror(errno));
+  protocol::SecretFile secret;
+  if (const std::string problem =
+          protocol::read_secret_file(file, "a file of tokens", kFileMost, secret);
+      !problem.empty())
+    return problem;
+  std::istringstream in(std::move(secret.text));
   for (std::string line; tokens.size() < kTokensMost && std::getline(in, line);) {
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
     if (line.empty() || line.front() == '#') continue;
