@@ -2,9 +2,12 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -20,6 +23,7 @@
 #include "runtime/ctl/commands.h"
 #include "runtime/ctl/folder_sender.h"
 #include "runtime/feeds/feed_settings.h"
+#include "runtime/feeds/kafka_settings.h"
 #include "runtime/protocol/channel.h"
 
 namespace batchflow::ctl {
@@ -32,6 +36,7 @@ struct FeedCommandOptions {
   std::string keep = "1gib";
   std::string late_after;
   std::string kafka;
+  std::string kafka_settings;
   std::string producer;
   std::string sent_schema;
   std::string from;
@@ -49,6 +54,23 @@ Bytes bytes_of(std::string_view option, const std::string& text) {
   return *bytes;
 }
 
+// The service reads the file, maybe as another user or at another node, so it need not be here. If
+// it is, what is wrong with it is said at once.
+void name_kafka_settings(FeedCommandOptions& options) {
+  feeds::FeedSettings& settings = options.settings;
+  const std::string path =
+      std::filesystem::absolute(options.kafka_settings).lexically_normal().string();
+  feeds::set_kafka_settings(settings, path);
+  if (::access(path.c_str(), R_OK) != 0) {
+    fmt::print(stderr, "batchflowctl: {}: {}; the service needs it\n", path, std::strerror(errno));
+    return;
+  }
+  settings.sole_writer = ::geteuid();  // as it will be
+  std::vector<feeds::KafkaSetting> all;
+  const std::string problem = feeds::read_kafka_settings(options.folder, settings, all);
+  if (!problem.empty()) throw ConfigError(problem);
+}
+
 int create(FeedCommandOptions& options) {
   options.settings.record_bytes = bytes_of("--record-bytes", options.record_bytes);
   options.settings.keep_bytes = bytes_of("--keep", options.keep);
@@ -61,6 +83,7 @@ int create(FeedCommandOptions& options) {
   }
   try {
     if (!options.kafka.empty()) feeds::set_kafka(options.settings, options.kafka);
+    if (!options.kafka_settings.empty()) name_kafka_settings(options);
     feeds::create_feed(options.folder, options.settings);
   } catch (const feeds::FeedError& error) {
     throw ConfigError(error.what());
@@ -240,6 +263,12 @@ void add_feed_command(CLI::App& app, Action& action) {
                    "Leave out records that are so much older than the newest one, such as 10m");
   made->add_option("--kafka", options->kafka,
                    "HOST:PORT[,HOST:PORT...]/TOPIC: its records come into the feed, too");
+  made->add_option("--kafka-settings", options->kafka_settings,
+                   "A file with more settings of Kafka, such as passwords and TLS, in lines "
+                   "name=value; the service reads it")
+      ->check([](const std::string& path) {
+        return std::string(path.empty() ? "write the path of a file" : "");
+      });
   made->callback([&action, options] { action = [options] { return create(*options); }; });
 
   CLI::App* sent = command->add_subcommand("send", "Send what comes on standard input");

@@ -19,6 +19,9 @@ namespace {
 
 constexpr Bytes kSegmentLeast = 1 << 16;
 constexpr Bytes kSegmentMost = Bytes{1} << 30;
+// Of the file. A service that does not know kafka_settings would connect without passwords and TLS,
+// so it must not take the file for one that it knows.
+constexpr int kVersion = 1, kVersionWithKafkaSettings = 2;
 
 std::string problem_of(int error) {
   return std::generic_category().message(error);
@@ -90,9 +93,21 @@ void set_kafka(FeedSettings& settings, std::string_view text) {
         fmt::format("'{}' is no topic of Kafka; write HOST:PORT[,HOST:PORT...]/TOPIC", text));
 }
 
+void set_kafka_settings(FeedSettings& settings, std::string_view path) {
+  if (settings.kafka_topic.empty())
+    throw FeedError(
+        fmt::format("settings of Kafka in '{}', but no topic; write --kafka "
+                    "HOST:PORT[,HOST:PORT...]/TOPIC, too",
+                    path));
+  if (!path.starts_with('/'))
+    throw FeedError(
+        fmt::format("'{}': a feed names its file of Kafka's settings by its path from / on", path));
+  settings.kafka_settings = path;
+}
+
 std::string to_json(const FeedSettings& settings) {
   nlohmann::ordered_json json;
-  json["v"] = 1;
+  json["v"] = settings.kafka_settings.empty() ? kVersion : kVersionWithKafkaSettings;
   json["id"] = fmt::format("{:016x}", settings.id);
   json["schema"] = settings.schema;
   json["record_bytes"] = settings.record_bytes;
@@ -102,6 +117,7 @@ std::string to_json(const FeedSettings& settings) {
   json["late_after_ns"] = settings.late_after.count();
   if (!settings.kafka_topic.empty())
     json["kafka"] = settings.kafka_brokers + "/" + settings.kafka_topic;
+  if (!settings.kafka_settings.empty()) json["kafka_settings"] = settings.kafka_settings;
   return json.dump(2) + "\n";
 }
 
@@ -109,8 +125,12 @@ FeedSettings settings_from_json(std::string_view text, std::string_view name) {
   FeedSettings settings;
   try {
     const nlohmann::json json = nlohmann::json::parse(text);
-    if (json.at("v").get<int>() != 1)
+    const int version = json.at("v").get<int>();
+    if (version != kVersion && version != kVersionWithKafkaSettings)
       throw FeedError(fmt::format("{}: it was written by another version", name));
+    if (json.contains("kafka_settings") != (version == kVersionWithKafkaSettings))
+      throw FeedError(fmt::format("{}: kafka_settings and \"v\": {} go together", name,
+                                  kVersionWithKafkaSettings));
     const std::string id = json.at("id").get<std::string>();
     const auto end = std::from_chars(id.data(), id.data() + id.size(), settings.id, 16);
     if (end.ec != std::errc() || end.ptr != id.data() + id.size() || settings.id == 0)
@@ -122,6 +142,8 @@ FeedSettings settings_from_json(std::string_view text, std::string_view name) {
     settings.segment_bytes = json.at("segment_bytes").get<Bytes>();
     settings.late_after = Duration(json.at("late_after_ns").get<std::int64_t>());
     if (json.contains("kafka")) set_kafka(settings, json.at("kafka").get<std::string>());
+    if (json.contains("kafka_settings"))
+      set_kafka_settings(settings, json.at("kafka_settings").get<std::string>());
   } catch (const nlohmann::json::exception& error) {
     throw FeedError(fmt::format("{}: {}", name, error.what()));
   }
@@ -142,7 +164,12 @@ FeedSettings read_settings(const std::string& folder) {
   const ssize_t size = ::read(file.get(), text.data(), text.size());
   if (size < 0) throw FeedError(fmt::format("{}: {}", path, problem_of(errno)));
   text.resize(static_cast<std::size_t>(size));
-  return settings_from_json(text, path);
+  FeedSettings settings = settings_from_json(text, path);
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0)
+    throw FeedError(fmt::format("{}: {}", path, problem_of(errno)));
+  if ((status.st_mode & 022) == 0) settings.sole_writer = status.st_uid;
+  return settings;
 }
 
 void create_feed(const std::string& folder, FeedSettings settings) {
@@ -153,8 +180,10 @@ void create_feed(const std::string& folder, FeedSettings settings) {
   const std::string text = to_json(settings);
   // It is whole before it has its name, which only one of two can give it.
   const std::string made = fmt::format("{}.{:016x}", path, settings.id);
+  // Whoever may write it could send the passwords in Kafka's settings to other brokers.
+  const mode_t mode = settings.kafka_settings.empty() ? 0666 : 0644;
   const protocol::Descriptor file(
-      ::open(made.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+      ::open(made.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
   if (!file) throw FeedError(fmt::format("{}: {}", made, problem_of(errno)));
   int error = 0;
   errno = 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -33,6 +34,11 @@ struct FeedSettings {
   Duration late_after{0};  // 0: none is
   // It takes the records of this topic of Kafka, beside those of other producers; empty: none.
   std::string kafka_brokers, kafka_topic;  // HOST:PORT[,HOST:PORT...]
+  // The file that says more to librdkafka (kafka_settings.h); empty: none. Each service that has
+  // the feed reads it at its own node.
+  std::string kafka_settings;
+  // The user who alone may write the settings, once they are read; none: others may, too.
+  std::optional<std::uint32_t> sole_writer;
   friend bool operator==(const FeedSettings&, const FeedSettings&) = default;
 };
 
@@ -43,6 +49,8 @@ batch::BatchSpec fields_of(const FeedSettings& settings);
 void complete(FeedSettings& settings);
 // `BROKERS/TOPIC`. Throws FeedError.
 void set_kafka(FeedSettings& settings, std::string_view text);
+// The path of a file, from / on. Throws FeedError, also where the feed has no topic.
+void set_kafka_settings(FeedSettings& settings, std::string_view path);
 std::string to_json(const FeedSettings& settings);
 // Throws FeedError, which calls the settings `name`.
 FeedSettings settings_from_json(std::string_view text, std::string_view name);

@@ -31,6 +31,8 @@ Found load() {
   take(one.conf_destroy, "rd_kafka_conf_destroy");
   take(one.conf_set, "rd_kafka_conf_set");
   take(one.conf_set_log_cb, "rd_kafka_conf_set_log_cb");
+  take(one.conf_set_error_cb, "rd_kafka_conf_set_error_cb");
+  take(one.conf_set_opaque, "rd_kafka_conf_set_opaque");
   take(one.create, "rd_kafka_new");
   take(one.destroy_flags, "rd_kafka_destroy_flags");
   take(one.topic_new, "rd_kafka_topic_new");

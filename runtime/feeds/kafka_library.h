@@ -49,6 +49,8 @@ struct KafkaLibrary {
   void (*conf_destroy)(Settings*);
   int (*conf_set)(Settings*, const char* name, const char* value, char* why, std::size_t most);
   void (*conf_set_log_cb)(Settings*, void (*)(const Client*, int, const char*, const char*));
+  void (*conf_set_error_cb)(Settings*, void (*)(Client*, int error, const char* text, void* own));
+  void (*conf_set_opaque)(Settings*, void* own);
   Client* (*create)(int type, Settings*, char* why, std::size_t most);
   void (*destroy_flags)(Client*, int flags);
   Topic* (*topic_new)(Client*, const char* name, void* none);

@@ -21,6 +21,7 @@
 
 #include "core/base/random.h"
 #include "runtime/feeds/kafka_library.h"
+#include "runtime/feeds/kafka_settings.h"
 #include "runtime/protocol/feed_hello.h"
 #include "runtime/protocol/feed_socket.h"
 #include "runtime/protocol/feed_wire.h"
@@ -38,6 +39,7 @@ constexpr int kMessagesAtOnce = 512;
 constexpr auto kLookEvery = 5s;  // for brokers and partitions
 constexpr int kTopicMs = 2000;
 constexpr auto kAgainAfter = 500ms;
+constexpr auto kAnewAfter = 5s;  // if no partitions are found and a file has settings
 constexpr int kWaitMs = 50;
 
 // One partition's connection to the feed.
@@ -149,6 +151,8 @@ class KafkaSource::Parts {
   // Until it ends, or something must begin anew. Answers what is wrong.
   std::string run() {
     std::string problem;
+    // What the last client did not hear is of earlier settings.
+    if (!std::exchange(is_refused_, false)) refusal_.clear();
     const KafkaLibrary* const library = KafkaLibrary::find(problem);
     if (!library) return problem;
     library_ = library;
@@ -160,9 +164,26 @@ class KafkaSource::Parts {
     return problem;
   }
 
-  KafkaLibrary::Client* make_client(std::string& problem) {
+  // Those of the file, and over them those that the feed relies on.
+  bool set_all(KafkaLibrary::Settings* all, std::string& problem) {
+    std::vector<KafkaSetting> in_file;
+    problem = read_kafka_settings(folder_, settings_, in_file);
+    if (!problem.empty()) return false;
     char why[KafkaLibrary::kTextMost] = "";
-    KafkaLibrary::Settings* const all = library_->conf_new();
+    const auto set = [&](const char* name, const std::string& value) {
+      return library_->conf_set(all, name, value.c_str(), why, sizeof why) == KafkaLibrary::kSet;
+    };
+    for (const KafkaSetting& one : in_file) {
+      if (set(one.name.c_str(), one.value)) continue;
+      problem = fmt::format("{}:{}: Kafka: {}", settings_.kafka_settings, one.line, why);
+      return false;
+    }
+    // With Kerberos the library would run `kinit` by a shell. A library without it may know neither
+    // of these names.
+    if (!in_file.empty()) {
+      set("sasl.kerberos.kinit.cmd", "true");
+      set("sasl.kerberos.min.time.before.relogin", "0");
+    }
     const std::pair<const char*, std::string> wanted[] = {
         {"bootstrap.servers", settings_.kafka_brokers},
         {"group.id", fmt::format("batchflow-{:016x}", settings_.id)},  // nothing is kept for it
@@ -173,23 +194,65 @@ class KafkaSource::Parts {
         {"max.poll.interval.ms", "86400000"},
         {"reconnect.backoff.max.ms", "2000"}};
     for (const auto& [name, value] : wanted) {
-      if (library_->conf_set(all, name, value.c_str(), why, sizeof why) == KafkaLibrary::kSet)
-        continue;
+      if (set(name, value)) continue;
       problem = fmt::format("Kafka: {}", why);
+      return false;
+    }
+    return true;
+  }
+
+  KafkaLibrary::Client* make_client(std::string& problem) {
+    char why[KafkaLibrary::kTextMost] = "";
+    KafkaLibrary::Settings* const all = library_->conf_new();
+    if (!set_all(all, problem)) {
       library_->conf_destroy(all);
       return nullptr;
     }
+    library_->conf_set_opaque(all, this);
+    library_->conf_set_error_cb(all, [](KafkaLibrary::Client*, int, const char* text, void* parts) {
+      static_cast<Parts*>(parts)->hear(text);
+    });
     library_->conf_set_log_cb(all, [](const KafkaLibrary::Client*, int, const char*, const char*) {
     });  // what is wrong is said by `changed`, once
     KafkaLibrary::Client* const client =
         library_->create(KafkaLibrary::kConsumer, all, why, sizeof why);
     if (!client) {
-      problem = fmt::format("Kafka: {}", why);
+      // Settings that do not go together, or a file that cannot be read.
+      problem = settings_.kafka_settings.empty()
+                    ? fmt::format("Kafka: {}", why)
+                    : fmt::format("{}: Kafka: {}", settings_.kafka_settings, why);
       library_->conf_destroy(all);
       return nullptr;
     }
     library_->poll_set_consumer(client);
     return client;
+  }
+
+  // Called while the library is polled. Of its errors, those of passwords and TLS count: others
+  // pass, or follow from them.
+  void hear(std::string_view text) {
+    // As in "ssl://HOST:PORT/1: SSL handshake failed: ... (after 5ms in state SSL_HANDSHAKE)". The
+    // same refusal must read the same each time, or the log would have it each time.
+    const std::size_t broker = text.find(": ");
+    if (broker != text.npos && text.substr(0, broker).find('/') != text.npos)
+      text.remove_prefix(broker + 2);
+    text = text.substr(0, text.rfind(" (after "));
+    // A broker that ends also says "Disconnected: ... (connecting to a SSL listener?)".
+    if (text.starts_with("Disconnected") ||
+        (text.find("SSL") == text.npos && text.find("SASL") == text.npos))
+      return;
+    refusal_ = text;
+    is_refused_ = true;
+  }
+
+  // Why no broker answers.
+  const std::string& why_silent(KafkaLibrary::Client* client, int error) {
+    // Without partitions nothing else polls, and nothing is heard.
+    if (feeds_.empty())
+      if (KafkaLibrary::Message* const message = library_->consumer_poll(client, 0))
+        library_->message_destroy(message);
+    if (silence_.empty()) silence_ = library_->error_text(error);
+    return refusal_.empty() ? silence_ : refusal_;
   }
 
   // The number of partitions; nothing, with the reason.
@@ -201,7 +264,7 @@ class KafkaSource::Parts {
     std::optional<int> partitions;
     if (error != 0) {
       problem = fmt::format("no broker of {} answers ({}); it goes on trying",
-                            settings_.kafka_brokers, library_->error_text(error));
+                            settings_.kafka_brokers, why_silent(client, error));
     } else if (known->topics != 1 || known->topic_list[0].error != 0 ||
                known->topic_list[0].partitions < 1) {
       problem =
@@ -216,6 +279,10 @@ class KafkaSource::Parts {
                       settings_.kafka_topic, known->topic_list[0].partitions, kPartitionsMost);
     } else {
       partitions = known->topic_list[0].partitions;
+    }
+    if (error == 0) {
+      silence_.clear();
+      refusal_.clear();
     }
     if (known) library_->metadata_destroy(known);
     if (topic) library_->topic_destroy(topic);
@@ -242,6 +309,7 @@ class KafkaSource::Parts {
   std::string consume(KafkaLibrary::Client* client) {
     std::string problem;
     auto look_at = Clock::now();
+    std::optional<Clock::time_point> lost_at;  // since then there are no partitions to be found
     while (!ends_) {
       if (Clock::now() >= look_at) {
         look_at = Clock::now() + kLookEvery;
@@ -250,10 +318,17 @@ class KafkaSource::Parts {
         if (!partitions) {
           say(problem);
           look_at = Clock::now() + kAgainAfter;
+          if (!lost_at) lost_at = Clock::now();
+          // A client keeps its settings, and the file may have a new password.
+          if (!settings_.kafka_settings.empty() && Clock::now() > *lost_at + kAnewAfter)
+            return problem;
         } else if (feeds_.size() != static_cast<std::size_t>(*partitions)) {
           if (problem = begin(client, *partitions); !problem.empty()) return problem;
         }
-        if (partitions) say("");
+        if (partitions) {
+          say("");
+          lost_at.reset();
+        }
       }
       const bool has_room =
           !feeds_.empty() &&
@@ -308,6 +383,9 @@ class KafkaSource::Parts {
   const KafkaLibrary* library_ = nullptr;
   std::vector<PartitionFeed> feeds_;  // by partition
   std::string said_;
+  std::string silence_;      // what asking said first, since no broker answers
+  std::string refusal_;      // what was heard of passwords and TLS since then
+  bool is_refused_ = false;  // this client has heard a refusal
   std::atomic<bool> ends_ = false;
   std::thread thread_;
 };

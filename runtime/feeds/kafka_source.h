@@ -4,6 +4,9 @@
 // feed's own log says where to go on, and a record comes once; Kafka keeps no offsets for the feed.
 // A record that is not acknowledged is in Kafka alone. Where the feed has no room, the source
 // waits.
+//
+// The feed's file of Kafka's settings is read whenever the source begins anew. While it gets
+// nowhere it does so every few seconds, so a file with a new password counts.
 #pragma once
 
 #include <functional>

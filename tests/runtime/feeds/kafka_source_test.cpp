@@ -3,9 +3,11 @@
 
 #include <dlfcn.h>
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <string>
@@ -18,6 +20,7 @@
 #include "runtime/feeds/kafka_library.h"
 #include "tests/runtime/feeds/feed_folder.h"
 #include "tests/skip.h"
+#include "tests/temporary_folder.h"
 
 #if __has_include(<librdkafka/rdkafka_mock.h>)
 #include <librdkafka/rdkafka.h>
@@ -36,6 +39,28 @@ feeds::FeedSettings settings_for(const std::string& kafka) {
   feeds::set_kafka(settings, kafka);
   return settings;
 }
+
+// A file of settings for Kafka, as its owner has it.
+class SettingsFile {
+ public:
+  explicit SettingsFile(const std::string& text) { write(text); }
+  const std::string& path() const { return path_; }
+  void write(const std::string& text, mode_t mode = 0600) const {
+    // A source that reads it meanwhile has either the old or the new one.
+    const std::string written = folder_.file("new", text);
+    REQUIRE(::chmod(written.c_str(), mode) == 0);
+    std::filesystem::rename(written, path_);
+  }
+  feeds::FeedSettings settings_for_feed(const std::string& kafka) const {
+    feeds::FeedSettings settings = settings_for(kafka);
+    feeds::set_kafka_settings(settings, path_);
+    return settings;
+  }
+
+ private:
+  TemporaryFolder folder_;
+  std::string path_ = (folder_ / "client.properties").string();
+};
 
 // A feed that takes the records of a topic.
 struct Fed {
@@ -96,6 +121,40 @@ TEST_CASE("without the library a feed with a topic says so once, and takes other
   CHECK(fed.times_said("") == 1);
   fed.end();
   failpoint::configure_failpoints("");
+}
+
+TEST_CASE("settings that the feed may not use are said, and are read anew") {
+  std::string none;
+  if (!feeds::KafkaLibrary::find(none)) return skipped("librdkafka is not installed");
+  const SettingsFile file("# ours\ngroup.id=ours\n");
+  Fed fed(file.settings_for_feed("127.0.0.1:1/clicks"));
+  fed.begin();
+  CHECK(comes([&] { return fed.times_said(file.path() + ":2: group.id may not stand") == 1; }));
+  file.write("", 0644);
+  CHECK(comes([&] { return fed.times_said(file.path() + ": others can read it") == 1; }));
+  std::filesystem::remove(file.path());
+  CHECK(comes([&] { return fed.times_said(file.path() + ": No such file") == 1; }));
+  file.write("client.id=ours");
+  CHECK(comes([&] { return fed.times_said("no broker of") == 1; }));
+}
+
+TEST_CASE("what the library says of its settings is said with their file and line") {
+  std::string none;
+  if (!feeds::KafkaLibrary::find(none)) return skipped("librdkafka is not installed");
+  const SettingsFile file("client.id=ours\nssl.ca.locations=/ca.pem\n");
+  Fed fed(file.settings_for_feed("127.0.0.1:1/clicks"));
+  fed.begin();
+  CHECK(comes([&] {
+    return fed.times_said(file.path() + ":2: Kafka: No such configuration property") == 1;
+  }));
+  file.write("\n\nsocket.timeout.ms=soon\n");
+  CHECK(comes([&] { return fed.times_said(file.path() + ":3: Kafka: ") == 1; }));
+  file.write("error_cb=x");  // a function
+  CHECK(comes([&] { return fed.times_said(file.path() + ":1: error_cb may not stand") == 1; }));
+  // That one goes with another is known when there is a client of them.
+  file.write("security.protocol=sasl_plaintext\nsasl.mechanism=NONE\n");
+  CHECK(comes([&] { return fed.times_said(file.path() + ": Kafka: ") == 1; }));
+  CHECK(fed.times_said("SASL mechanism") == 1);
 }
 
 #ifdef BATCHFLOW_KAFKA_HEADERS
@@ -258,6 +317,49 @@ TEST_CASE("a feed with no room holds Kafka up, and nothing is lost") {
   fed.server->pace(0, false, std::uint64_t{1} << 32);
   CHECK(comes([&] { return fed.log->end_record() == 3000; }));
   check(fed.records(), 1, 3000);
+}
+
+TEST_CASE("a feed with settings has the records of its topic, and what was wrong is said once") {
+  Brokers brokers;
+  if (!brokers.begin(2)) return skipped("librdkafka is not installed");
+  const SettingsFile file("security.protocol=tls\n");  // there is no such one
+  Fed fed(file.settings_for_feed(brokers.topic()));
+  fed.begin();
+  for (int partition = 0; partition < 2; ++partition)
+    brokers.produce(partition, fmt::format("{} 0", partition));
+  brokers.flush();
+  CHECK(comes([&] { return fed.times_said(file.path() + ":1: Kafka: ") == 1; }));
+  CHECK(fed.log->end_record() == 0);
+  file.write("# as written for other clients\r\n\r\n security.protocol = plaintext \r\n");
+  CHECK(comes([&] { return fed.log->end_record() == 2; }));
+  check(fed.records(), 2, 1);
+  CHECK(fed.times_said(":1: Kafka: ") == 1);
+}
+
+TEST_CASE("brokers that refuse are said in the library's words, and a changed file counts" *
+          doctest::test_suite("long")) {
+  Brokers brokers;
+  if (!brokers.begin(1)) return skipped("librdkafka is not installed");
+  const SettingsFile file("security.protocol=ssl\n");  // these brokers have no TLS
+  Fed fed(file.settings_for_feed(brokers.topic()));
+  fed.begin();
+  brokers.produce(0, "0 0");
+  brokers.flush();
+  CHECK(comes([&] { return fed.times_said("answers (SSL ") == 1; }));
+  std::this_thread::sleep_for(10s);  // it begins anew, and says nothing new
+  CHECK(fed.times_said("answers (SSL ") == 1);
+  file.write("security.protocol=plaintext\n");
+  CHECK(comes([&] { return fed.log->end_record() == 1; }));
+  // The source that has partitions loses them with their brokers, and begins anew where it was.
+  const std::size_t before = fed.times_said("no broker of");
+  brokers.set_up(false);
+  CHECK(comes([&] { return fed.times_said("no broker of") > before; }));
+  std::this_thread::sleep_for(10s);
+  brokers.set_up(true);
+  brokers.produce(0, "0 1");
+  brokers.flush();
+  CHECK(comes([&] { return fed.log->end_record() == 2; }));
+  check(fed.records(), 1, 2);
 }
 #else
 TEST_CASE("records of all partitions come once") {
