@@ -2,7 +2,8 @@
 // `name=value` lines, as in Kafka's `client.properties`.
 //
 // Each line is given to librdkafka as it is. A line is refused if it would undo what the feed
-// relies on, load code into the service or run a command in it. No message has a value of the file.
+// relies on, load code into the service or run a command in it. Nothing here says a value, as it
+// may be secret.
 #pragma once
 
 #include <cstddef>
