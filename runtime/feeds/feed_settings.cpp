@@ -21,7 +21,8 @@ constexpr Bytes kSegmentLeast = 1 << 16;
 constexpr Bytes kSegmentMost = Bytes{1} << 30;
 // Of the file. A service that does not know kafka_settings would connect without passwords and TLS,
 // so it must not take the file for one that it knows.
-constexpr int kVersion = 1, kVersionWithKafkaSettings = 2;
+constexpr int kVersion = 1;
+constexpr int kVersionWithKafkaSettings = 2;
 
 std::string problem_of(int error) {
   return std::generic_category().message(error);

@@ -36,9 +36,10 @@ NUMBERS = {
     "`journal` in the state folder": {
         r"^(\d+)$": [("core/log/journal.h", r"kVersion = (\d+);")]},
     "log of a feed": {
-        r"^(\d+)$": [("runtime/feeds/feed_log.cpp", r"kVersion = (\d+);"),
-                     ("runtime/feeds/feed_settings.cpp", r'json\["v"\] = (\d+);'),
-                     ("runtime/feeds/feed_settings.cpp", r'\.at\("v"\)\.get<int>\(\) != (\d+)\)')]},
+        r"^(\d+);": [("runtime/feeds/feed_log.cpp", r"kVersion = (\d+);"),
+                     ("runtime/feeds/feed_settings.cpp", r"kVersion = (\d+);")],
+        r"Kafka's settings has (\d+),": [
+            ("runtime/feeds/feed_settings.cpp", r"kVersionWithKafkaSettings = (\d+);")]},
     "index of a dataset": {
         r"^(\d+)$": [("runtime/sources/index_file.cpp", r"kVersion = (\d+);")]},
     "receipts": {
