@@ -21,8 +21,8 @@ constexpr Bytes kSegmentLeast = 1 << 16;
 constexpr Bytes kSegmentMost = Bytes{1} << 30;
 // Of the file. A service that does not know kafka_settings would connect without passwords and TLS,
 // so it must not take the file for one that it knows.
-constexpr int kVersion = 1;
-constexpr int kVersionWithKafkaSettings = 2;
+constexpr int kSettingsVersion = 1;
+constexpr int kSettingsVersionOfKafka = 2;
 
 std::string problem_of(int error) {
   return std::generic_category().message(error);
@@ -108,7 +108,7 @@ void set_kafka_settings(FeedSettings& settings, std::string_view path) {
 
 std::string to_json(const FeedSettings& settings) {
   nlohmann::ordered_json json;
-  json["v"] = settings.kafka_settings.empty() ? kVersion : kVersionWithKafkaSettings;
+  json["v"] = settings.kafka_settings.empty() ? kSettingsVersion : kSettingsVersionOfKafka;
   json["id"] = fmt::format("{:016x}", settings.id);
   json["schema"] = settings.schema;
   json["record_bytes"] = settings.record_bytes;
@@ -127,11 +127,11 @@ FeedSettings settings_from_json(std::string_view text, std::string_view name) {
   try {
     const nlohmann::json json = nlohmann::json::parse(text);
     const int version = json.at("v").get<int>();
-    if (version != kVersion && version != kVersionWithKafkaSettings)
+    if (version != kSettingsVersion && version != kSettingsVersionOfKafka)
       throw FeedError(fmt::format("{}: it was written by another version", name));
-    if (json.contains("kafka_settings") != (version == kVersionWithKafkaSettings))
+    if (json.contains("kafka_settings") != (version == kSettingsVersionOfKafka))
       throw FeedError(fmt::format("{}: kafka_settings and \"v\": {} go together", name,
-                                  kVersionWithKafkaSettings));
+                                  kSettingsVersionOfKafka));
     const std::string id = json.at("id").get<std::string>();
     const auto end = std::from_chars(id.data(), id.data() + id.size(), settings.id, 16);
     if (end.ec != std::errc() || end.ptr != id.data() + id.size() || settings.id == 0)

@@ -37,9 +37,9 @@ NUMBERS = {
         r"^(\d+)$": [("core/log/journal.h", r"kVersion = (\d+);")]},
     "log of a feed": {
         r"^(\d+);": [("runtime/feeds/feed_log.cpp", r"kVersion = (\d+);"),
-                     ("runtime/feeds/feed_settings.cpp", r"kVersion = (\d+);")],
+                     ("runtime/feeds/feed_settings.cpp", r"kSettingsVersion = (\d+);")],
         r"Kafka's settings has (\d+),": [
-            ("runtime/feeds/feed_settings.cpp", r"kVersionWithKafkaSettings = (\d+);")]},
+            ("runtime/feeds/feed_settings.cpp", r"kSettingsVersionOfKafka = (\d+);")]},
     "index of a dataset": {
         r"^(\d+)$": [("runtime/sources/index_file.cpp", r"kVersion = (\d+);")]},
     "receipts": {

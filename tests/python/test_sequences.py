@@ -436,7 +436,7 @@ class Page(Folder):
         done = subprocess.run([sys.executable, "-c", "\n".join(blocks)], cwd=self.folder, timeout=120,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.assertEqual(done.returncode, 0, done.stderr.decode()[-3000:])
-        self.assertRegex(done.stdout.decode(), r"(9[89]|100)\.\d% of all places are filled")
+        self.assertRegex(done.stdout.decode(), r"(9[89]|100)\.\d% of all entries are filled")
         # The command of the page, on the data of its example.
         command = re.search(r"```\n(batchflowctl pack .*?)```", PAGE.read_text(), re.DOTALL)[1]
         words = command.replace("/data/", "").split()
