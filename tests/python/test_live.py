@@ -291,8 +291,9 @@ class SmallLog(Fed):
         self.addCleanup(sending.join)
         state = None
         loader = self.loader(batch_size=256, timeout=60)
-        for _ in loader:
+        for batch in loader:
             state = state or loader.state_dict()
+        del batch  # a job stays while the script holds a batch
         loader.close()
         wait_until(lambda: not self.daemon.status()["jobs"])  # then nothing goes any more
         first = self.daemon.status()["datasets"][0]["feed"]["first"]
