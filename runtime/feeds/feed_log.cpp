@@ -135,8 +135,11 @@ void FeedLog::recover() {
   for (auto& [id, producer] : producers_) producer.written = producer.durable = producer.taken;
   forget_silent();
   end_durable_ = end_written_;
-  if (segments_.empty()) {
-    begin_segment(make_segment(false));
+  // A file that was torn before its first record may lack states that the files before it have, and
+  // these may go.
+  const bool is_torn = cut_ > 0 && segments_.back()->entries.empty();
+  if (segments_.empty() || is_torn) {
+    begin_segment(make_segment(is_torn));
     if (const std::string problem = sync_folder(); !problem.empty())
       throw FeedError(fmt::format("{}: {}", folder_, problem));
   }
@@ -228,7 +231,9 @@ bool FeedLog::apply(Segment& segment, std::span<const std::byte> body, std::uint
   producer.heard = ++heard_;
   producer.taken = std::max(producer.taken, take_feed<std::uint64_t>(body));
   take_feed<std::uint64_t>(body);
-  newest_ns_ = std::max(newest_ns_, take_feed<std::int64_t>(body));
+  // Logs of earlier services may have times of the future.
+  newest_ns_ =
+      std::max(newest_ns_, std::min(take_feed<std::int64_t>(body), protocol::record_time_ns()));
   segment.entries.push_back({offset + kRecordHead, static_cast<std::uint32_t>(body.size()), label});
   ++counts_.taken;
   return true;
@@ -284,15 +289,17 @@ Taken FeedLog::take(std::uint64_t producer, const protocol::FeedRecordHead& head
   if ((hash(head.key, head.sequence) & UINT32_MAX) >= taken_part ||
       record >= order::kLiveRecordsMost)
     return leave_out(&LogCounts::thinned, Taken::thinned);
-  // A producer with a clock that is wrong does not make the records of all others late.
-  newest_ns_ = std::max(newest_ns_, std::min(head.time_ns, protocol::record_time_ns()));
+  // A producer with a clock that is wrong does not make the records of all others late, now or once
+  // the log is read again.
+  const std::int64_t time_ns = std::min(head.time_ns, protocol::record_time_ns());
+  newest_ns_ = std::max(newest_ns_, time_ns);
   body_.clear();
   put_feed(static_cast<std::uint8_t>(kRecord), body_);
   put_feed(head.label, body_);
   put_feed(producer, body_);
   put_feed(head.sequence, body_);
   put_feed(head.key, body_);
-  put_feed(head.time_ns, body_);
+  put_feed(time_ns, body_);
   body_.insert(body_.end(), bytes.begin(), bytes.end());
   pending.entries.push_back({pending.bytes.size() + kFrameHead + kRecordHead,
                              static_cast<std::uint32_t>(bytes.size()), head.label});

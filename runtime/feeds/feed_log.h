@@ -9,7 +9,8 @@
 //             frames
 //   frame  := length of the body (4), CRC-32C of the body (4), body
 //   body   := kind (1), rest
-//   record := class (4), producer (8), sequence (8), key (8), time in ns (8), the sample's bytes
+//   record := class (4), producer (8), sequence (8), key (8), time in ns (8), the sample's bytes;
+//             a time of the future is that at which it was taken
 //   state  := producer (8), its last sequence (8), the counts of LogCounts (8 each)
 //   end    := nothing: no record will follow
 //

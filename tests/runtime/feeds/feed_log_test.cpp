@@ -13,6 +13,7 @@
 
 #include "core/base/random.h"
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/protocol/feed_hello.h"
 #include "runtime/feeds/feed_settings.h"
 #include "tests/runtime/feeds/feed_folder.h"
 
@@ -135,6 +136,62 @@ TEST_CASE("late, thinned and malformed records are left out, and their counts su
   CHECK(counts.malformed == 1);
   CHECK(counts.thinned == 1);
   CHECK(log->last_sequence(1) == 5);
+}
+
+TEST_CASE("a record with a time of the future makes no others late, also after a restart") {
+  FeedSettings settings;
+  settings.late_after = std::chrono::seconds(600);
+  const FeedFolder folder(settings);
+  const std::string text = "x";
+  const auto taken_at = [&](FeedLog& log, std::uint64_t sequence, std::int64_t time_ns) {
+    protocol::FeedRecordHead head;
+    head.sequence = sequence;
+    head.time_ns = time_ns;
+    return log.take(1, head, std::as_bytes(std::span(text)), kAll);
+  };
+  const std::int64_t now = protocol::record_time_ns();
+  const std::int64_t day = std::int64_t{86'400} * 1'000'000'000;
+  {
+    const auto log = folder.open();
+    CHECK(taken_at(*log, 1, now + day) == Taken::taken);
+    CHECK(taken_at(*log, 2, now) == Taken::taken);
+    commit(*log);
+  }
+  const auto log = folder.open();
+  CHECK(taken_at(*log, 3, now) == Taken::taken);
+  CHECK(taken_at(*log, 4, now - day) == Taken::late);
+}
+
+TEST_CASE("a file that was torn as it began forgets no producer once those before it are gone") {
+  constexpr std::uint64_t kProducers = 100;
+  const FeedFolder folder(small_files(1 << 15));
+  std::string last;
+  std::uint64_t records = 0;
+  {
+    const auto log = folder.open();
+    for (std::uint64_t id = 1; id <= kProducers; ++id) take(*log, 9, "x", id);
+    records = kProducers;
+    commit(*log);
+    const std::string first = last_file(folder.path());
+    while (last_file(folder.path()) == first) {
+      take(*log, 10 + records, std::string(1 << 15, 'y'));
+      commit(*log);
+      ++records;
+    }
+    last = last_file(folder.path());
+  }
+  // As a machine leaves it that dies meanwhile: without the states of most, and without a record.
+  std::filesystem::resize_file(last, 32 + 5 * 65 + 7);
+  {
+    const auto log = folder.open();
+    CHECK(log->cut() == 7);
+    REQUIRE(log->end_record() == records - 1);
+    log->drop_before(records - 1);
+    CHECK(log->first() == records - 1);
+  }
+  const auto log = folder.open();
+  CHECK(log->cut() == 0);
+  for (std::uint64_t id = 2; id <= kProducers; ++id) CHECK(log->last_sequence(id) == 9);
 }
 
 TEST_CASE("thinning takes the part of all keys that it says") {
