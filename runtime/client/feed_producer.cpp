@@ -92,6 +92,8 @@ bf_status FeedProducer::connect(Clock::time_point deadline) {
     }
     if (socket_ && is_greeted_) return BF_OK;
     if (!refused_.empty()) continue;
+    if (socket_ && problem.empty())
+      problem = "it answers no new producer; a feed has at most 1,024 at a time";
     if (Clock::now() >= deadline)
       return fail(BF_NO_SERVICE, fmt::format("the feed {} takes no records: {}; is its service up?",
                                              folder_, problem));
@@ -249,11 +251,12 @@ bf_status FeedProducer::until(Clock::time_point deadline, Done done) {
       continue;
     }
     if (Clock::now() >= deadline) {
-      return fail(BF_TIMEOUT,
-                  fmt::format("the feed {} has not taken {} records in time{}; call again to go on "
-                              "waiting",
-                              folder_, unacked_.size(),
-                              told_to_wait_ ? ", since its log is nearly full" : ""));
+      return fail(
+          BF_TIMEOUT,
+          fmt::format(
+              "the feed {} has not taken {} in time{}; call again to go on waiting", folder_,
+              unacked_.empty() ? "the next record" : fmt::format("{} records", unacked_.size()),
+              told_to_wait_ ? ", since its log is nearly full" : ""));
     }
     exchange(50);
   }

@@ -44,6 +44,8 @@ constexpr int kLookMs = 1000;  // at those that have not
 // What stands of records that have not come as a whole yet, over all connections.
 constexpr std::size_t kUnfinishedMost = std::size_t{64} << 20;
 constexpr std::size_t kIdleMost = 1 << 16;  // that a connection keeps with nothing in it
+// Of answers that a producer has not read. It then hears of later records with the next answer.
+constexpr std::size_t kUnreadMost = 1 << 12;
 using Clock = std::chrono::steady_clock;
 
 std::string error_text(int error) {
@@ -171,13 +173,14 @@ class FeedServer::Parts {
       }
       auto at = polled.begin() + 2;
       std::size_t unfinished = 0;
-      for (const Connection& one : connections_) unfinished += one.in.size();
+      for (const Connection& one : connections_) unfinished += one.unread().size();
       for (Connection& one : connections_) {
         const short events = (at++)->revents;
         if ((events & POLLIN) != 0 && one.socket) {
-          unfinished -= one.in.size();
+          unfinished -= one.unread().size();
           read(one);
-          unfinished += one.in.size();
+          drop_taken(one);
+          unfinished += one.unread().size();
           bound_unfinished(unfinished);
         }
         if ((events & (POLLERR | POLLHUP)) != 0 && (events & POLLIN) == 0) one.socket.reset();
@@ -186,8 +189,10 @@ class FeedServer::Parts {
       const Clock::time_point now = Clock::now();
       for (Connection& one : connections_)
         if (!one.greeted && now - one.came > kGreetingMost) one.socket.reset();
-      acknowledge();
-      for (Connection& one : connections_) send(one);
+      for (Connection& one : connections_) {
+        send(one);
+        if (acknowledge(one)) send(one);
+      }
       connections_.remove_if(
           [](const Connection& one) { return !one.socket || (one.closing && one.out.empty()); });
       const std::lock_guard lock(mutex_);
@@ -245,8 +250,8 @@ class FeedServer::Parts {
     while (all > most) {
       Connection* oldest = nullptr;
       for (Connection& one : connections_)
-        if (!one.in.empty() && (!oldest || one.moved < oldest->moved)) oldest = &one;
-      all -= oldest->in.size();
+        if (!one.unread().empty() && (!oldest || one.moved < oldest->moved)) oldest = &one;
+      all -= oldest->unread().size();
       if (oldest->greeted) log_->count_malformed(oldest->producer);
       oldest->in = {};
       oldest->in_at = 0;
@@ -263,10 +268,12 @@ class FeedServer::Parts {
       if (got <= 0) {
         // It may have stopped in the middle of a record, which then never was.
         if (!one.unread().empty() && one.greeted) log_->count_malformed(one.producer);
+        one.in_at = one.in.size();
         one.socket.reset();
         return;
       }
       had += static_cast<Bytes>(got);
+      if (one.unread().empty()) one.moved = Clock::now();
       one.in.insert(one.in.end(), scratch_.begin(), scratch_.begin() + got);
       parse(one);
     }
@@ -297,10 +304,12 @@ class FeedServer::Parts {
       frame(one, kind, bytes.first(length - 1));
     }
     // What is left is moved to the front now and then.
-    if (one.in_at > 0 && (one.in_at == one.in.size() || one.in_at > kWrittenAtOnce)) {
-      one.in.erase(one.in.begin(), one.in.begin() + static_cast<std::ptrdiff_t>(one.in_at));
-      one.in_at = 0;
-    }
+    if (one.in_at == one.in.size() || one.in_at > kWrittenAtOnce) drop_taken(one);
+  }
+
+  static void drop_taken(Connection& one) {
+    one.in.erase(one.in.begin(), one.in.begin() + static_cast<std::ptrdiff_t>(one.in_at));
+    one.in_at = 0;
     if (one.in.empty() && one.in.capacity() > kIdleMost) one.in = {};
   }
 
@@ -368,21 +377,20 @@ class FeedServer::Parts {
     one.closing = true;
   }
 
-  void acknowledge() {
-    for (Connection& one : connections_) {
-      if (!one.greeted || !one.socket || one.closing) continue;
-      const std::uint64_t durable = log_->durable_sequence(one.producer);
-      const auto flags =
-          static_cast<std::uint8_t>((waits_ && one.waits ? protocol::kFeedWaits : 0) |
-                                    (log_->has_ended() ? protocol::kFeedEnded : 0));
-      if (durable == one.acked && flags == one.told) continue;
-      one.acked = durable;
-      one.told = flags;
-      protocol::put_feed_frame(FeedFrame::ack, 9 + counts_bytes(one), one.out);
-      put_feed(durable, one.out);
-      put_feed(flags, one.out);
-      put_counts(one);
-    }
+  // Whether there is something new to send.
+  bool acknowledge(Connection& one) {
+    if (!one.greeted || !one.socket || one.closing || one.out.size() > kUnreadMost) return false;
+    const std::uint64_t durable = log_->durable_sequence(one.producer);
+    const auto flags = static_cast<std::uint8_t>((waits_ && one.waits ? protocol::kFeedWaits : 0) |
+                                                 (log_->has_ended() ? protocol::kFeedEnded : 0));
+    if (durable == one.acked && flags == one.told) return false;
+    one.acked = durable;
+    one.told = flags;
+    protocol::put_feed_frame(FeedFrame::ack, 9 + counts_bytes(one), one.out);
+    put_feed(durable, one.out);
+    put_feed(flags, one.out);
+    put_counts(one);
+    return true;
   }
 
   static void send(Connection& one) {

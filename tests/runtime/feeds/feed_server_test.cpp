@@ -2,6 +2,7 @@
 #include "runtime/feeds/feed_server.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -13,6 +14,7 @@
 #include "runtime/client/feed_producer.h"
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/protocol/feed_hello.h"
+#include "runtime/protocol/feed_socket.h"
 #include "tests/runtime/feeds/feed_folder.h"
 
 namespace batchflow::test::feed_server_test {
@@ -304,6 +306,54 @@ TEST_CASE("unfinished records take no more together than is bounded, and others 
   CHECK(served.log->counts().malformed <= 80 - 60);
 }
 
+// Up to 4 MiB of them stand before the unfinished one.
+TEST_CASE("records that are taken count as none that are unfinished") {
+  const Served served;
+  const std::string text(1000, 'x');
+  std::vector<std::byte> first, again, last;
+  protocol::put_feed_record({2, 0, 0, -1}, std::as_bytes(std::span(text)), first);
+  while (again.size() < (std::size_t{31} << 17))
+    protocol::put_feed_record({1, 0, 0, -1}, std::as_bytes(std::span(text)), again);
+  protocol::put_feed_record({3, 0, 0, -1}, std::as_bytes(std::span(text)), last);
+  std::vector<std::unique_ptr<Raw>> producers;
+  for (int i = 0; i < 24; ++i) {
+    producers.push_back(std::make_unique<Raw>(served));
+    Raw& one = *producers.back();
+    one.hello(("quick-" + std::to_string(i)).c_str());
+    one.frame();
+    one.send_all(first);
+    one.send_all(again);
+    one.send_all(std::span(last).first(500));
+  }
+  for (const auto& one : producers) one->send_all(std::span(last).subspan(500));
+  CHECK(comes([&] { return served.log->end_record() == 2 * producers.size(); }));
+  CHECK(served.log->counts().malformed == 0);
+}
+
+TEST_CASE("answers to a producer that reads none take no memory without end") {
+  constexpr std::uint64_t kRecords = 1500;
+  const Served served;
+  Raw raw(served);
+  raw.hello("one");
+  CHECK(raw.frame().size() == 13);  // welcome
+  const std::string text = "x";
+  for (std::uint64_t n = 1; n <= kRecords; ++n) {
+    std::vector<std::byte> out;
+    protocol::put_feed_record({n, 0, 0, -1}, std::as_bytes(std::span(text)), out);
+    raw.send(out);
+    while (served.log->end_record() < n) std::this_thread::yield();
+  }
+  // The socket itself has room for some hundreds. Those that follow say as much in few.
+  std::uint64_t answers = 0, acknowledged = 0;
+  for (; acknowledged < kRecords; ++answers) {
+    const std::string ack = raw.frame();
+    REQUIRE(ack.size() == 10);
+    std::span<const std::byte> rest = std::as_bytes(std::span(ack)).subspan(1);
+    acknowledged = protocol::take_feed<std::uint64_t>(rest);
+  }
+  CHECK(answers < kRecords * 2 / 3);
+}
+
 TEST_CASE("nonsense is refused") {
   Served served;
   SUBCASE("before a hello") {
@@ -540,6 +590,22 @@ TEST_CASE("a producer's name that is too long is refused where the feed is opene
   std::unique_ptr<FeedProducer> feed;
   CHECK(FeedProducer::open(options_of(served, name.c_str()), feed) == BF_BAD_ARGUMENT);
   CHECK(std::string(client::last_error()) == "a producer's name of 100000 bytes; it may have 512");
+}
+
+TEST_CASE("a feed that answers no new producer says so, within its time") {
+  const FeedFolder folder;
+  const protocol::Descriptor opened(::open(folder.path().c_str(), O_PATH | O_DIRECTORY));
+  const sockaddr_un address = protocol::feed_address(opened);
+  const protocol::Descriptor full(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  REQUIRE(::bind(full.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  REQUIRE(::listen(full.get(), 1) == 0);
+  bf_feed_options options{};
+  options.folder = folder.path().c_str();
+  options.producer = "one more";
+  options.timeout_s = 0.2;
+  std::unique_ptr<FeedProducer> feed;
+  CHECK(FeedProducer::open(options, feed) == BF_NO_SERVICE);
+  CHECK(std::string(client::last_error()).find("at most 1,024") != std::string::npos);
 }
 
 TEST_CASE("a feed without a service says so, within its time") {
