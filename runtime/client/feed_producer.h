@@ -25,10 +25,13 @@ class FeedProducer {
 
   // Takes the record. It waits while too much is not acknowledged, or the feed says so.
   bf_status put(const bf_record& record);
-  // Leaves a sequence out: no record has it.
+  // Leaves sequences out: no record has them.
   bf_status skip() {
     ++sequence_;
     return BF_OK;
+  }
+  void skip_before(std::uint64_t sequence) {
+    if (sequence > sequence_) sequence_ = sequence - 1;
   }
   // Sends what is left, and waits until all is acknowledged.
   bf_status flush(double seconds);

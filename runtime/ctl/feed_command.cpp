@@ -122,9 +122,18 @@ std::unique_ptr<client::FeedProducer> producer_of(const FeedCommandOptions& opti
 // What comes on standard input: lines, or records of one size.
 class InputRecords {
  public:
-  explicit InputRecords(std::uint64_t size) : size_(size) {}
+  // `size` 0: each line is one. `bytes_most`: of a record.
+  InputRecords(std::uint64_t size, std::uint64_t bytes_most)
+      : size_(size), bytes_most_(bytes_most) {
+    if (size > bytes_most)
+      throw ConfigError(fmt::format(
+          "--size {}: the feed takes records of at most {} bytes; cut smaller ones, or make the "
+          "feed with a larger --record-bytes",
+          size, bytes_most));
+  }
 
-  // False: there are no more. Throws std::runtime_error for a last one that is cut short.
+  // False: there are no more. Throws std::runtime_error for a last one that is cut short, and for a
+  // line that is too long, however much of it is to come.
   bool next(std::string& record) {
     for (;;) {
       const std::size_t end = size_ > 0 ? at_ + size_ : text_.find('\n', at_);
@@ -136,6 +145,11 @@ class InputRecords {
       }
       text_.erase(0, at_);
       at_ = 0;
+      if (size_ == 0 && text_.size() > bytes_most_)
+        throw std::runtime_error(fmt::format(
+            "a line of more than {} bytes, and the feed takes records of at most {}; if these are "
+            "no lines, --size cuts records by their number of bytes",
+            bytes_most_, bytes_most_));
       char part[65'536];
       const ssize_t got = ::read(STDIN_FILENO, part, sizeof part);
       if (got < 0 && errno == EINTR) continue;
@@ -155,6 +169,7 @@ class InputRecords {
 
  private:
   std::uint64_t size_;
+  std::uint64_t bytes_most_;
   std::string text_;
   std::size_t at_ = 0;
 };
@@ -196,7 +211,9 @@ std::string fate_text(const client::FeedProducer& feed, std::uint64_t records,
 
 int send(const FeedCommandOptions& options) {
   const std::unique_ptr<client::FeedProducer> feed = producer_of(options);
-  InputRecords input(options.size);
+  bf_feed_info info{};
+  feed->info(info);
+  InputRecords input(options.size, info.record_bytes_most);
   std::string record;
   std::uint64_t records = 0;
   std::string problem;
@@ -235,12 +252,18 @@ int watch(const FeedCommandOptions& options) {
       fmt::print(stderr, "batchflowctl: the feed left out {} files so far: {}\n", said,
                  left_out_text(*counts));
     }
-    if (sent == 0 && !options.once) std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    if (sent == 0 && options.once) break;
+    if (sent > 0) continue;
+    if (options.once && sender.soon_whole() == 0) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
   } while (true);
   const std::string fate = fate_text(*feed, sender.sent(), "files");
   if (options.end) patiently([&] { return feed->end(); });
   fmt::print("{}; {} could not be sent\n", fate, sender.left_out());
+  if (sender.of_the_future() > 0)
+    fmt::print(stderr,
+               "batchflowctl: {} files stay where they are: their time is in the future, so they "
+               "are not known to be whole\n",
+               sender.of_the_future());
   return 0;
 }
 

@@ -54,7 +54,8 @@ FolderSender::FolderSender(client::FeedProducer& feed, std::string producer, std
   finish_list();
 }
 
-std::vector<std::string> FolderSender::whole_files() const {
+std::vector<std::string> FolderSender::whole_files() {
+  soon_whole_ = of_the_future_ = 0;
   std::vector<std::string> names;
   std::error_code error;
   const auto now = fs::file_time_type::clock::now();
@@ -65,7 +66,12 @@ std::vector<std::string> FolderSender::whole_files() const {
         !entry.is_regular_file(gone))
       continue;
     const auto written = entry.last_write_time(gone);
-    if (!gone && now - written >= settle_) names.push_back(name);
+    if (gone) continue;
+    if (now - written >= settle_) {
+      names.push_back(name);
+    } else {
+      ++(written > now ? of_the_future_ : soon_whole_);
+    }
   }
   if (error) throw std::runtime_error(fmt::format("{}: {}", folder_, error.message()));
   std::sort(names.begin(), names.end());
@@ -117,32 +123,45 @@ void FolderSender::finish_list() {
   send(names, first);
 }
 
+// Takes the bytes of a file. False: it is empty, too large, or gone.
+bool FolderSender::read(const std::string& name, std::uint64_t bytes_most) {
+  std::string problem;
+  const protocol::Descriptor file =
+      protocol::open_regular(folder_ + "/" + name, O_RDONLY | O_NOFOLLOW, problem);
+  struct stat status {};
+  if (!file || fstat(file.get(), &status) != 0) return false;
+  bytes_.resize(static_cast<std::size_t>(
+      std::min<off_t>(status.st_size, static_cast<off_t>(bytes_most) + 1)));
+  const ssize_t got = ::read(file.get(), bytes_.data(), bytes_.size());
+  if (got <= 0 || static_cast<std::uint64_t>(got) > bytes_most) return false;
+  bytes_.resize(static_cast<std::size_t>(got));
+  return true;
+}
+
 // The names have sequences from `first` on. Those that are acknowledged already only move.
 void FolderSender::send(const std::vector<std::string>& names, std::uint64_t first) {
-  std::vector<std::byte> bytes;
   std::vector<std::string> left_out;
+  // The feed may have no record with the last sequences before: these files were left out.
+  feed_.skip_before(first);
   bf_feed_info info{};
   feed_.info(info);
   for (std::uint64_t sequence = first; const std::string& name : names) {
-    if (sequence++ <= info.acknowledged) continue;
-    std::string problem;
-    const protocol::Descriptor file =
-        protocol::open_regular(folder_ + "/" + name, O_RDONLY | O_NOFOLLOW, problem);
-    struct stat status {};
-    if (file && fstat(file.get(), &status) == 0)
-      bytes.resize(static_cast<std::size_t>(
-          std::min<off_t>(status.st_size, static_cast<off_t>(info.record_bytes_most) + 1)));
-    const ssize_t got = file ? ::read(file.get(), bytes.data(), bytes.size()) : -1;
-    bf_record record{};
-    record.bytes = bytes.data();
-    record.count = static_cast<std::size_t>(std::max<ssize_t>(got, 0));
-    for (const char byte : name) record.key = record.key * 31 + static_cast<unsigned char>(byte);
+    const bool is_acknowledged = sequence++ <= info.acknowledged;
+    std::error_code error;
+    const bool has_moved = is_acknowledged && !fs::exists(fs::path(folder_) / name, error);
+    if (has_moved) continue;
+    const bool is_record = read(name, info.record_bytes_most);
+    if (!is_record) left_out.push_back(name);
+    if (is_acknowledged) continue;
     // Its sequence is used up, so that those behind it keep theirs.
-    if (got <= 0 || record.count > info.record_bytes_most) {
-      left_out.push_back(name);
+    if (!is_record) {
       patiently([&] { return feed_.skip(); });
       continue;
     }
+    bf_record record{};
+    record.bytes = bytes_.data();
+    record.count = bytes_.size();
+    for (const char byte : name) record.key = record.key * 31 + static_cast<unsigned char>(byte);
     patiently([&] { return feed_.put(record); });
     ++sent_;
   }

@@ -35,9 +35,14 @@ class FolderSender {
   std::uint64_t sent() const { return sent_; }
   // How many files could not be sent: too large, empty, or gone meanwhile.
   std::uint64_t left_out() const { return left_out_; }
+  // Of the files that the last call of send_some() left where they are: how many will be whole
+  // soon, and how many not for long, as their time is in the future.
+  std::uint64_t soon_whole() const { return soon_whole_; }
+  std::uint64_t of_the_future() const { return of_the_future_; }
 
  private:
-  std::vector<std::string> whole_files() const;
+  std::vector<std::string> whole_files();
+  bool read(const std::string& name, std::uint64_t bytes_most);
   void write_list(const std::vector<std::string>& names, std::uint64_t first) const;
   void finish_list();
   void send(const std::vector<std::string>& names, std::uint64_t first);
@@ -49,6 +54,9 @@ class FolderSender {
   const std::chrono::milliseconds settle_;
   std::uint64_t sent_ = 0;
   std::uint64_t left_out_ = 0;
+  std::uint64_t soon_whole_ = 0;
+  std::uint64_t of_the_future_ = 0;
+  std::vector<std::byte> bytes_;  // of a file
 };
 
 }  // namespace batchflow::ctl

@@ -596,6 +596,78 @@ class Sent(Fed):
                          [f"{n}.txt" for n in range(6)])
         self.assertEqual([one.name for one in (grows / ".left-out").iterdir()], ["large.txt"])
 
+    def test_files_that_are_being_written_are_waited_for(self):
+        grows = self.folder / "grows"
+        grows.mkdir()
+        (grows / "a.txt").write_bytes(b"a")
+        (grows / "later.txt").write_bytes(b"of a machine with another clock")
+        os.utime(grows / "later.txt", (time.time() + 3600, time.time() + 3600))
+        done = subprocess.run([CTL, "feed", "watch", str(self.feed), "--from", str(grows), "--once",
+                               "--end"], capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(b"1 files stay where they are: their time is in the future", done.stderr)
+        self.assertEqual(self.contents(), [b"a"])
+        self.assertTrue((grows / "later.txt").exists())
+
+    def test_a_list_that_is_sent_again_sends_no_file_twice(self):
+        grows = self.folder / "grows"
+        grows.mkdir()
+        command = [CTL, "feed", "watch", str(self.feed), "--from", str(grows), "--settle", "0", "--once"]
+
+        def was_killed_before_it_moved(first, contents):
+            for name, content in contents.items():
+                (grows / name).write_bytes(content)
+            (grows / ".batchflow-sending").write_text(
+                "\n".join([f"{first} batchflowctl-watch {self.feed}", *contents]) + "\n")
+
+        (grows / "a.txt").write_bytes(b"a")
+        (grows / "b.txt").write_bytes(b"")  # left out, and the feed never hears of its sequence
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        for _ in range(2):
+            was_killed_before_it_moved(3, {"c.txt": b"c"})
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        for _ in range(2):
+            was_killed_before_it_moved(4, {"d.txt": b"x" * 101, "e.txt": b"e"})
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([*command, "--end"], check=True, stdout=subprocess.DEVNULL)
+        self.assertEqual(self.contents(), [b"a", b"c", b"e"])
+        self.assertEqual(sorted(one.name for one in (grows / ".taken").iterdir()),
+                         ["a.txt", "c.txt", "e.txt"])
+        self.assertEqual(sorted(one.name for one in (grows / ".left-out").iterdir()),
+                         ["b.txt", "d.txt"])
+
+    def test_what_is_larger_than_a_record_is_refused_before_all_of_it_is_read(self):
+        with open("/dev/zero", "rb") as endless:
+            for arguments, said in (((), b"a line of more than 100 bytes"),
+                                    (("--size", "101"), b"--size 101: the feed takes records of at most 100")):
+                done = subprocess.run([CTL, "feed", "send", str(self.feed), *arguments], stdin=endless,
+                                      capture_output=True, timeout=30)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn(said, done.stderr)
+
+    def test_a_feed_is_not_closed_while_a_thread_puts_a_record(self):
+        feed = batchflow.Feed(self.feed, producer="closed", timeout=2)
+        feed.put(b"one")
+        feed.flush()
+        self.daemon.kill()
+        ended = []
+
+        def puts():
+            try:
+                while True:
+                    feed.put(b"x" * 100)
+            except (batchflow.ServiceError, ValueError) as error:
+                ended.append(error)
+
+        thread = threading.Thread(target=puts)
+        thread.start()
+        time.sleep(0.5)  # it waits for the service by then
+        feed.close()
+        thread.join(timeout=30)
+        self.assertEqual(len(ended), 1)
+        with self.assertRaisesRegex(ValueError, "closed"):
+            feed.put(b"one")
+
     def test_what_was_being_sent_as_another_is_not_taken_as_sent(self):
         grows = self.folder / "grows"
         grows.mkdir()
