@@ -149,9 +149,11 @@ class Store:
         """The key of the sample with that name: of files, the path below the dataset's folder."""
         if len(self) == _RECORDS_MOST:
             raise KeyError(f"{name}: the records of a feed have no names; a key is a record's number")
+        if "\0" in name:  # to C, the name ends there
+            raise KeyError(name)
         key = ctypes.c_uint64()
         with self._one_at_a_time:
-            status = self._library.bf_store_find(self._open(), name.encode(), ctypes.byref(key))
+            status = self._library.bf_store_find(self._open(), os.fsencode(name), ctypes.byref(key))
         if status == c.ABSENT:
             raise KeyError(name)
         c.check(status)

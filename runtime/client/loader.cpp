@@ -754,7 +754,16 @@ bf_status Loader::name(bool of_class, std::uint64_t key, const char** text) {
 }
 
 bf_status Loader::find(std::string_view name, std::uint64_t& key) {
+  // No file has a longer path, and what is not UTF-8 would come to the service as another name.
+  constexpr std::size_t kNameMost = 1 << 16;
+  if (name.size() > kNameMost)
+    return fail(BF_ABSENT, fmt::format("no sample has a name of {} bytes", name.size()));
   protocol::FindMessage question{std::string(name)};
+  std::string problem;
+  const auto sent = protocol::decode_find(protocol::encode(question), problem);
+  if (!sent || sent->name != name)
+    return fail(BF_BAD_ARGUMENT,
+                "a name that is no UTF-8 cannot be asked for; ask for the sample by its key");
   const auto deadline = Clock::now() + timeout_;
   for (;;) {
     if (interrupted_.load() != 0) return interrupted_now();

@@ -273,6 +273,11 @@ class Files(Served):
                 self.assertEqual(bytes(bytearray(sample[0].tolist())), b"not a picture %d" % n)
             with self.assertRaises(KeyError):
                 store.find("0/nothing.jpg")
+            for name in ("0/000.jpg\0", "0/" + "n" * (1 << 21)):
+                with self.assertRaises(KeyError):
+                    store.find(name)
+            with self.assertRaisesRegex(ValueError, "no UTF-8"):
+                store.find(os.fsdecode(b"0/caf\xe9.jpg"))
             self.daemon.kill(signal.SIGKILL)
             self.daemon.start()
             self.assertEqual(store.find("2/017.jpg"), store.find("2/017.jpg"))
