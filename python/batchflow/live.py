@@ -95,7 +95,8 @@ class Feed:
     def __init__(self, folder: Union[str, os.PathLike], producer: str, schema: str = "bytes",
                  can_wait: bool = True, timeout: float = 60) -> None:
         self._feed = ctypes.c_void_p()
-        self._one_at_a_time = threading.Lock()  # the library's feeds are for one thread
+        # The library's feeds are for one thread. A handler of a signal may run within a call.
+        self._one_at_a_time = threading.RLock()
         self._library = c.library()
         options = c.sized(c.FeedOptions)
         options.folder = os.fsencode(folder if is_remote(folder) else
@@ -159,8 +160,9 @@ class Feed:
 
     def close(self) -> None:
         """Records that are not acknowledged may be lost: flush() first."""
-        if self._feed:
-            self._library.bf_feed_close(self._feed)
+        with self._one_at_a_time:  # another thread may be putting a record
+            if self._feed:
+                self._library.bf_feed_close(self._feed)
             self._feed = ctypes.c_void_p()
 
     def __enter__(self) -> "Feed":
