@@ -32,7 +32,7 @@ namespace {
 struct FeedCommandOptions {
   std::string folder;
   feeds::FeedSettings settings;
-  std::string record_bytes = "1mib";
+  std::string record_bytes;  // empty: the default
   std::string keep = "1gib";
   std::string late_after;
   std::string kafka;
@@ -72,7 +72,14 @@ void name_kafka_settings(FeedCommandOptions& options) {
 }
 
 int create(FeedCommandOptions& options) {
-  options.settings.record_bytes = bytes_of("--record-bytes", options.record_bytes);
+  if (!options.record_bytes.empty()) {
+    options.settings.record_bytes = bytes_of("--record-bytes", options.record_bytes);
+    if (options.settings.schema != "bytes")
+      throw ConfigError(fmt::format(
+          "--record-bytes {}: it is for records of bytes, and the size of those of '{}' follows "
+          "from the schema; leave it out",
+          options.record_bytes, options.settings.schema));
+  }
   options.settings.keep_bytes = bytes_of("--keep", options.keep);
   if (!options.late_after.empty()) {
     const auto late = parse_duration(options.late_after);
@@ -126,10 +133,9 @@ class InputRecords {
   InputRecords(std::uint64_t size, std::uint64_t bytes_most)
       : size_(size), bytes_most_(bytes_most) {
     if (size > bytes_most)
-      throw ConfigError(fmt::format(
-          "--size {}: the feed takes records of at most {} bytes; cut smaller ones, or make the "
-          "feed with a larger --record-bytes",
-          size, bytes_most));
+      throw ConfigError(
+          fmt::format("--size {}: the feed takes records of at most {} bytes; cut smaller ones",
+                      size, bytes_most));
   }
 
   // False: there are no more. Throws std::runtime_error for a last one that is cut short, and for a
@@ -321,9 +327,11 @@ void add_feed_command(CLI::App& app, Action& action) {
     action = [options] { return send(*options); };
   });
   watched->add_option("--from", options->from, "The folder that grows")->required();
-  watched->add_option("--settle", options->settle_s,
-                      "A file is whole when nothing has written to it for so many seconds; "
-                      "default: 1");
+  watched
+      ->add_option("--settle", options->settle_s,
+                   "A file is whole when nothing has written to it for so many seconds; "
+                   "default: 1")
+      ->check(CLI::Range(0.0, 86'400.0));
   watched->add_flag("--once", options->once, "End when all files that are there are sent");
   // Each has a sequence of its own: what one has sent must not count as sent by the other.
   watched->callback([&action, options, name] {

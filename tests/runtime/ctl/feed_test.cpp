@@ -71,6 +71,20 @@ TEST_CASE("a file of Kafka's settings that cannot be is refused before there is 
   refused({"--kafka-settings", group}, "no topic");
 }
 
+TEST_CASE("options that say nothing are refused") {
+  const Place place;
+  const Outcome made = place.create({"--schema", "f32[4]", "--record-bytes", "1mib"});
+  CHECK(made.code == 2);
+  CHECK(made.err.find("the size of those of 'f32[4]' follows from the schema") !=
+        std::string::npos);
+  CHECK_FALSE(fs::exists(place.feed()));
+  const Outcome watched =
+      run_ctl({"feed", "watch", place.feed(), "--from", place.feed(), "--settle", "-1"},
+              place.streams.path());
+  CHECK(watched.code == 2);
+  CHECK(watched.err.find("--settle") != std::string::npos);
+}
+
 TEST_CASE("a file of Kafka's settings may be on the machine of the service alone") {
   const Place place;
   const std::string path = (place.folder / "elsewhere").string();
