@@ -756,6 +756,9 @@ bf_status Loader::name(bool of_class, std::uint64_t key, const char** text) {
 bf_status Loader::find(std::string_view name, std::uint64_t& key) {
   // No file has a longer path, and what is not UTF-8 would come to the service as another name.
   constexpr std::size_t kNameMost = 1 << 16;
+  constexpr std::uint64_t kSamplesOfFeed = UINT32_MAX;
+  if (admission_.dataset_samples == kSamplesOfFeed)
+    return fail(BF_ABSENT, "the records of a feed have no names; a key is a record's number");
   if (name.size() > kNameMost)
     return fail(BF_ABSENT, fmt::format("no sample has a name of {} bytes", name.size()));
   protocol::FindMessage question{std::string(name)};

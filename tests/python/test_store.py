@@ -1,5 +1,6 @@
 """Samples by their keys, beside jobs that read in an order; and the page about it (docs/store.md)."""
 
+import ctypes
 import os
 import pickle
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 from unittest import mock
 
 import batchflow
+from batchflow import library
 from support import CTL, HERE, Daemon, Served, needs, run_python, value_at, wait_until
 
 
@@ -466,6 +468,9 @@ class Fed(Served):
     def test_records_of_a_feed_have_no_names(self):
         with batchflow.Store("clicks", pipeline="bytes") as store:
             self.assertRaisesRegex(KeyError, "a key is a record's number", store.find, "7")
+            key = ctypes.c_uint64()  # as a program in C asks
+            self.assertEqual(store._library.bf_store_find(store._store, b"record 7", ctypes.byref(key)),
+                             library.ABSENT)
 
 
 class Page(Fed):
