@@ -78,9 +78,8 @@ TEST_CASE("options that say nothing are refused") {
   CHECK(made.err.find("the size of those of 'f32[4]' follows from the schema") !=
         std::string::npos);
   CHECK_FALSE(fs::exists(place.feed()));
-  const Outcome watched =
-      run_ctl({"feed", "watch", place.feed(), "--from", place.feed(), "--settle", "-1"},
-              place.streams.path());
+  const Outcome watched = run_ctl(
+      {"feed", "watch", place.feed(), "--from", place.feed(), "--settle=-1"}, place.streams.path());
   CHECK(watched.code == 2);
   CHECK(watched.err.find("--settle") != std::string::npos);
 }
