@@ -39,6 +39,8 @@ class Pipeline {
   // Hashes, whether it has a random step, and sizes; costs are first guesses.
   virtual const engine::PipelineInfo& info() const = 0;
   virtual std::string describe() const = 0;  // its steps, one a line
+  // What its steps are called, without their settings and those of single fields.
+  virtual const std::vector<std::string>& step_names() const = 0;
   // Its steps that run in worker processes of their own.
   virtual std::span<const std::shared_ptr<step::StepPlugin>> plugins() const = 0;
 };

@@ -89,6 +89,7 @@ struct PipelineParts {
   batch::BatchSpec spec;
   engine::PipelineInfo info;
   std::string text;
+  std::vector<std::string> step_names;
   sources::RecordKind kind = sources::RecordKind::whole;
   // If a record has several parts, the one that is used; empty: the one with a usual name.
   std::string part;
@@ -115,6 +116,7 @@ class CompiledPipeline final : public Pipeline {
   const batch::BatchSpec& spec() const override { return parts_.spec; }
   const engine::PipelineInfo& info() const override { return parts_.info; }
   std::string describe() const override { return parts_.text; }
+  const std::vector<std::string>& step_names() const override { return parts_.step_names; }
   std::span<const std::shared_ptr<step::StepPlugin>> plugins() const override {
     return parts_.plugins;
   }

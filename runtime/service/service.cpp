@@ -264,6 +264,7 @@ void Service::Parts::check() {
     if (now() - Instant{} > kReturnWithin) returning->give_up();
     promises->flush();
     backend->each_second();
+    note_history();
     // In a drain, connections have ended of jobs that the engine still knows.
     if (!draining) joining->let_unused_go();
     schedule();

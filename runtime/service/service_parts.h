@@ -22,6 +22,7 @@
 #include "runtime/service/control/commands.h"
 #include "runtime/service/control/node_memory.h"
 #include "runtime/service/datasets/joining.h"
+#include "runtime/service/http/history.h"
 #include "runtime/service/http/http.h"
 #include "runtime/service/http/snapshot.h"
 #include "runtime/service/jobs/jobs.h"
@@ -109,6 +110,7 @@ struct Service::Parts {
   asio::steady_timer plugin_timer;
   asio::signal_set signals;
   std::unique_ptr<HttpServer> http;
+  History history;  // for the page
   ServiceConnections connections{*this};
   bool draining = false;  // no job begins any more, and the service ends when none is left
   int ended_by = 0;       // a signal, at once
@@ -145,6 +147,7 @@ struct Service::Parts {
   void change_policies(const engine::PolicyTexts& wanted);
 
   void check();
+  void note_history();
 };
 
 // What the service reports of itself.

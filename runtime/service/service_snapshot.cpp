@@ -21,7 +21,30 @@ std::vector<Snapshot::Pipeline> pipelines_of(const Datasets& datasets, DatasetId
   return all;
 }
 
+std::uint64_t delivered_samples(const Service::Parts& parts) {
+  std::uint64_t all = parts.backend->counters().delivered_samples;
+#ifdef BATCHFLOW_REMOTE
+  if (const Cluster* const agents = parts.cluster.agents()) all += agents->delivered().samples;
+#endif
+  return all;
+}
+
+HistoryPoint history_point_of(const Service::Parts& parts) {
+  const std::chrono::duration<double> computed(parts.jobs.wait_totals().compute_s);
+  return {parts.now(), delivered_samples(parts), parts.jobs.stalls(),
+          std::chrono::duration_cast<Duration>(computed)};
+}
+
 }  // namespace
+
+void Service::Parts::note_history() {
+  if (!http || !history.is_due(now())) return;
+  const HistoryPoint point = history_point_of(*this);
+  JobPoints points{point.at, {}};
+  for (const Jobs::Status& job : jobs.status(point.at))
+    points.jobs[job.id.value] = {job.samples, job.stalls.sum(), job.computed};
+  history.add(point, std::move(points));
+}
 
 Snapshot snapshot_of(const Service::Parts& parts) {
   Snapshot all;
@@ -61,9 +84,16 @@ Snapshot snapshot_of(const Service::Parts& parts) {
   all.digest = parts.recorder.digest();
   all.moved = parts.backend->counters();
   all.jobs = parts.jobs.status(parts.now());
-  for (const Jobs::Status& job : all.jobs)
+  for (const Jobs::Status& job : all.jobs) {
+    const ServedPipeline& served = parts.datasets.pipeline(job.pipeline_id);
+    if (served.pipeline)
+      all.job_steps[job.pipeline_id.value] = {served.brought, served.pipeline->step_names()};
     if (const auto* info = parts.datasets.catalogues().find(job.pipeline_id, job.pipeline_hash))
       all.job_pipelines[job.pipeline_id.value] = *info;
+  }
+  all.counters = history_point_of(parts);
+  all.history = parts.history.points();
+  all.jobs_before = parts.history.jobs_before();
   all.waited = parts.jobs.wait_totals();
   all.state = parts.config.state.string();
   all.stalls = parts.jobs.stalls();

@@ -34,6 +34,10 @@ constexpr std::size_t kConnectionsMost = 256;
 constexpr std::chrono::seconds kAskWithin{2};
 constexpr std::chrono::seconds kAnswerWithin{10};
 constexpr std::chrono::milliseconds kAcceptLater{100};
+// The page's own script and style, and nothing that stands in a text of it.
+constexpr const char* kMayLoad =
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 bool accept_fails() {
   return BF_FAILPOINT("service.http.accept");
@@ -128,6 +132,9 @@ struct HttpServer::Parts : std::enable_shared_from_this<HttpServer::Parts> {
       response.keep_alive(false);
       response.set(http::field::cache_control, "no-store");
       response.set(http::field::x_frame_options, "DENY");
+      response.set("X-Content-Type-Options", "nosniff");
+      response.set("Referrer-Policy", "no-referrer");
+      response.set("Content-Security-Policy", kMayLoad);
       const auto is = [&](http::status status, const char* type, std::string body) {
         response.result(status);
         response.set(http::field::content_type, type);
@@ -143,6 +150,10 @@ struct HttpServer::Parts : std::enable_shared_from_this<HttpServer::Parts> {
            "node file (http: {hosts: [NAME]})\n");
       } else if (path == "/") {
         is(http::status::ok, "text/html; charset=utf-8", server->pages.page());
+      } else if (path == "/page.js") {
+        is(http::status::ok, "text/javascript; charset=utf-8", std::string(page_script()));
+      } else if (path == "/page.css") {
+        is(http::status::ok, "text/css; charset=utf-8", std::string(page_style()));
       } else if (path == "/metrics") {
         is(http::status::ok, "text/plain; version=0.0.4; charset=utf-8", server->pages.metrics());
       } else if (path == "/status.json") {

@@ -1,5 +1,5 @@
-// Answers a browser and Prometheus over HTTP: with a page at `/`, and `/metrics`, `/status.json`
-// and `/healthz`.
+// Answers a browser and Prometheus over HTTP: with a page at `/`, which asks for `/page.js` and
+// `/page.css`, and with `/metrics`, `/status.json` and `/healthz`.
 //
 // It listens on loopback unless told otherwise. It only answers; nothing can be changed through it.
 // A request must name this machine: a page from elsewhere is refused, even if its name was made to

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/engine/engine.h"
@@ -15,6 +16,7 @@
 #include "runtime/service/backend/backend.h"
 #include "runtime/service/backend/reports.h"
 #include "runtime/service/cluster/node_counters.h"
+#include "runtime/service/http/history.h"
 #include "runtime/service/jobs/jobs.h"
 #include "runtime/service/log/recorder.h"
 
@@ -46,6 +48,11 @@ struct Snapshot {
     std::string column, label;        // as they were said; empty: found out, or no table
     std::vector<Pipeline> pipelines;  // that jobs have used; without those that a job brought
     std::optional<feeds::FeedStatus> feed = std::nullopt;  // it takes records
+  };
+  // What people can read instead of a brought pipeline's name, which is a hash.
+  struct PipelineSteps {
+    bool brought = false;  // by a job
+    std::vector<std::string> names;
   };
   std::string version;
   std::string page;  // its address; empty: there is none
@@ -92,8 +99,12 @@ struct Snapshot {
   std::uint64_t files_most = 0;
   std::vector<Jobs::Status> jobs;
   std::map<std::uint32_t, engine::PipelineInfo> job_pipelines;  // of jobs, by id
-  WaitTotals waited;                                            // by all jobs there ever were
-  std::string state;                                            // its folder
+  std::map<std::uint32_t, PipelineSteps> job_steps;             // likewise
+  HistoryPoint counters;                                        // as they are now
+  std::vector<HistoryPoint> history;  // as they were before, the oldest first
+  JobPoints jobs_before;              // what jobs had done some seconds ago
+  WaitTotals waited;                  // by all jobs there ever were
+  std::string state;                  // its folder
   std::vector<Dataset> datasets;
   std::map<std::string, std::uint32_t> brought;  // all those ever, by name: their numbers
   Bytes steps_bytes = 0;                         // of memory, set apart for steps' processes
@@ -136,11 +147,16 @@ Snapshot as_seen_by_any_program(Snapshot all);
 std::string to_json(const Snapshot& snapshot, bool with_models = false);
 // In Prometheus' text format, version 0.0.4.
 std::string metrics_text(const Snapshot& snapshot);
-// A page that loads nothing else, and reloads itself now and then.
+// A page that loads nothing of other machines. Its script asks for it again now and then, and takes
+// over what differs; without JavaScript it stays as it was.
 std::string status_page(const Snapshot& snapshot);
 
 std::string to_json(const AgentSnapshot& snapshot);
 std::string metrics_text(const AgentSnapshot& snapshot);
 std::string status_page(const AgentSnapshot& snapshot);
+
+// What both pages name: /page.js and /page.css.
+std::string_view page_script();
+std::string_view page_style();
 
 }  // namespace batchflow::service

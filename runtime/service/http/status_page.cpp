@@ -3,107 +3,104 @@
 #include <string_view>
 
 #include "fmt/format.h"
+#include "runtime/service/http/page_parts.h"
 #include "runtime/service/http/snapshot.h"
 
 namespace batchflow::service {
 namespace {
 
 constexpr std::string_view kHead = R"(<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="5">
-<meta name="viewport" content="width=device-width, initial-scale=1"><title>BatchFlow</title><style>
-:root{color-scheme:light dark;--line:#8884;--soft:#8882;--bar:#3b7dd8;--stall:#d9822b}
-body{font:15px/1.45 system-ui,sans-serif;max-width:68rem;margin:2rem auto;padding:0 1rem}
-h1{font-size:1.4rem;margin:0}h2{font-size:1.05rem;margin:1.8rem 0 .5rem}p{margin:.2rem 0;opacity:.75}
-.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(11rem,1fr));gap:.8rem;margin-top:1rem}
-.tile{border:1px solid var(--line);border-radius:.5rem;padding:.7rem .9rem}
-.tile b{display:block;font-size:1.35rem;font-variant-numeric:tabular-nums}.tile span{opacity:.7}
-table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
-th,td{text-align:right;padding:.35rem .6rem;border-bottom:1px solid var(--line)}
-th{font-weight:600;opacity:.7}th:first-child,td:first-child{text-align:left}
-.bar{display:block;height:.55rem;min-width:8rem;background:var(--soft);border-radius:.3rem;overflow:hidden}
-.bar i{display:block;height:100%;background:var(--bar)}.bar i.stall{background:var(--stall)}
-.scroll{overflow-x:auto}
-</style></head><body>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1"><title>BatchFlow</title>
+<link rel="stylesheet" href="page.css"><script src="page.js" defer></script>
+</head><body>
+<noscript><p>This is how it was when the page was loaded: without JavaScript it does not change.
+Reload it to see what is new.</p></noscript>
+<p id="told" role="status"></p>
+<main>
 )";
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
+constexpr std::string_view kFoot =
+    "<p>Also: <a href=\"/metrics\">/metrics</a>, <a href=\"/status.json\">/status.json</a></p>\n"
+    "</main></body></html>\n";
+
+std::string small(std::string_view text) {
+  return text.empty() ? std::string() : fmt::format("<small>{}</small>", text);
 }
 
-std::string bytes_text(Bytes bytes) {
-  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  auto value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  for (; value >= 1024 && unit < 4; ++unit) value /= 1024;
-  return fmt::format("{:.{}f} {}", value, unit == 0 ? 0 : 1, kUnits[unit]);
+// What a job has waited for since it began.
+std::vector<double> stalled_shares(const Jobs::Status& job) {
+  const double whole_s = seconds(job.stalls.sum() + job.computed);
+  std::vector<double> shares;
+  for (std::size_t i = 0; i < kStages; ++i)
+    shares.push_back(share_of(seconds(job.stalls[static_cast<Stage>(i)]), whole_s));
+  return shares;
 }
 
-std::string tile(std::string_view value, std::string_view what) {
-  return fmt::format("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n", value, what);
+// What the job did in the last seconds.
+std::string recent(const Jobs::Status& job, const Snapshot& now) {
+  const auto before = now.jobs_before.jobs.find(job.id.value);
+  const double lasted_s = seconds(now.counters.at - now.jobs_before.at);
+  if (before == now.jobs_before.jobs.end() || lasted_s <= 0) return "-";
+  const JobPoint& then = before->second;
+  const double stalled_s = std::max(0.0, seconds(job.stalls.sum() - then.stalled));
+  const double computed_s = seconds(job.computed - then.computed);
+  return fmt::format(
+      "{}{}", rate_text(static_cast<double>(job.samples - then.samples) / lasted_s),
+      small(fmt::format("{:.0f} % stalled", 100 * share_of(stalled_s, stalled_s + computed_s))));
 }
 
-std::string bar(double share, bool stall) {
-  return fmt::format("<span class=\"bar\"><i{} style=\"width:{:.1f}%\"></i></span>",
-                     stall ? " class=\"stall\"" : "", 100 * std::clamp(share, 0.0, 1.0));
+std::string state_of(const Jobs::Status& job) {
+  if (!job.running) return "waits for ranks";
+  const std::string epoch = fmt::format("epoch {}", job.epoch);
+  if (job.waiting == 0 || job.waits < std::chrono::seconds(1)) return epoch;
+  return epoch + small(fmt::format("waits for {}, {:.0f} s", stage_name(job.waits_for),
+                                   seconds(job.waits)));
 }
 
-double share(double part, double whole) {
-  return whole > 0 ? part / whole : 0;
+// A pipeline that a job has brought is named by a hash, which tells people nothing.
+std::string pipeline_of(const Jobs::Status& job, const Snapshot& now) {
+  const auto found = now.job_steps.find(job.pipeline_id.value);
+  if (found == now.job_steps.end()) return escaped(job.pipeline);
+  std::string steps;
+  for (const std::string& name : found->second.names) steps += (steps.empty() ? "" : ", ") + name;
+  return (found->second.brought ? "brought by the job" : escaped(job.pipeline)) +
+         small(steps.empty() ? "samples as stored" : escaped(steps));
 }
 
 std::string jobs_table(const Snapshot& now) {
   if (now.jobs.empty()) return "<p>No jobs.</p>\n";
-  std::string out =
-      "<div class=\"scroll\"><table><tr><th>job</th><th>dataset</th><th>pipeline</th><th>ranks</th>"
-      "<th>batch</th><th>epoch</th><th>samples</th><th>stalled</th><th></th></tr>\n";
+  Table table({"job", "dataset", "pipeline", "ranks", "batch", "at", "samples", "samples/s now",
+               "stalled since its begin"});
   for (const Jobs::Status& job : now.jobs) {
-    const double stalled = share(seconds(job.waited), seconds(job.waited) + seconds(job.computed));
-    out += fmt::format(
-        "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
-        "<td>{:.1f} %</td><td>{}</td></tr>\n",
-        escaped(job.name), escaped(job.dataset), escaped(job.pipeline), job.world_size,
-        job.batch_samples, job.running ? std::to_string(job.epoch) : "waits for ranks", job.samples,
-        100 * stalled, bar(stalled, true));
+    const std::vector<double> stalled = stalled_shares(job);
+    double all = 0;
+    for (const double one : stalled) all += one;
+    table.add(
+        {escaped(job.name), escaped(job.dataset), pipeline_of(job, now),
+         std::to_string(job.world_size), std::to_string(job.batch_samples), state_of(job),
+         std::to_string(job.samples), recent(job, now),
+         fmt::format("{:.1f} %{}{}", 100 * all, stage_bar(stalled), small(stage_text(stalled)))});
   }
-  return out + "</table></div>\n";
+  return std::move(table).take() + stage_legend();
 }
 
-constexpr std::string_view kNodesHead =
-    "<h2>Nodes</h2>\n<div class=\"scroll\"><table><tr><th>node</th><th>ranks</th>"
-    "<th>workers</th><th>read</th><th>fetched</th><th>prepared</th><th>ms each</th>"
-    "<th>memory</th><th></th></tr>\n";
+Table nodes_head() {
+  return Table(
+      {"node", "ranks", "workers", "read", "fetched", "prepared", "ms each", "memory", "in use"});
+}
 
-std::string node_line(const NodeStatus& one) {
+void add_node(Table& table, const NodeStatus& one) {
   const NodeCounters& count = one.counters;
   const auto samples = static_cast<double>(count.prepared_samples);
   const double preparing_s = static_cast<double>(count.preparing_ns) / 1e9;
-  return fmt::format(
-      "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
-      "<td>{}</td><td>{}</td></tr>\n",
-      escaped(one.name) + (one.ready ? "" : " (opens datasets)"), one.ranks, count.workers,
-      bytes_text(count.read_bytes), bytes_text(count.fetched_bytes), count.prepared_samples,
-      samples > 0 ? fmt::format("{:.2f}", 1000 * preparing_s / samples) : "-",
-      bytes_text(one.memory),
-      bar(share(static_cast<double>(count.used_bytes), static_cast<double>(one.memory)), false));
+  table.add(
+      {escaped(one.name) + (one.ready ? "" : " (opens datasets)"), std::to_string(one.ranks),
+       std::to_string(count.workers), bytes_text(count.read_bytes), bytes_text(count.fetched_bytes),
+       std::to_string(count.prepared_samples),
+       samples > 0 ? fmt::format("{:.2f}", 1000 * preparing_s / samples) : "-",
+       bytes_text(one.memory),
+       use_bar(share_of(static_cast<double>(count.used_bytes), static_cast<double>(one.memory)))});
 }
 
 // Empty for a service that has one node.
@@ -120,17 +117,17 @@ std::string nodes_table(const Snapshot& now) {
   own.counters.prepared_samples = now.moved.prepared_samples;
   own.counters.preparing_ns = static_cast<std::uint64_t>(now.preparing_s * 1e9);
   own.counters.used_bytes = now.used_bytes;
-  std::string out = std::string(kNodesHead) + node_line(own);
-  for (const NodeStatus& one : now.nodes) out += node_line(one);
-  return out + "</table></div>\n";
+  Table table = nodes_head();
+  add_node(table, own);
+  for (const NodeStatus& one : now.nodes) add_node(table, one);
+  return "<h2>Nodes</h2>\n" + std::move(table).take();
 }
 
 std::string memory_table(const Snapshot& now) {
-  std::string out = "<table><tr><th>what</th><th>in use</th><th>of all</th><th></th></tr>\n";
-  const auto line = [&](std::string_view what, Bytes bytes, Bytes all) {
-    const double part = share(static_cast<double>(bytes), static_cast<double>(all));
-    out += fmt::format("<tr><td>{}</td><td>{}</td><td>{:.1f} %</td><td>{}</td></tr>\n", what,
-                       bytes_text(bytes), 100 * part, bar(part, false));
+  Table table({"what", "in use", "of all", ""});
+  const auto line = [&](const char* what, Bytes bytes, Bytes all) {
+    const double part = share_of(static_cast<double>(bytes), static_cast<double>(all));
+    table.add({what, bytes_text(bytes), fmt::format("{:.1f} %", 100 * part), use_bar(part)});
   };
   line("blocks ready to train on", now.block_bytes, now.cache_bytes);
   line("samples, as stored or decoded", now.item_bytes, now.cache_bytes);
@@ -138,23 +135,46 @@ std::string memory_table(const Snapshot& now) {
   line("all of it, with what jobs still map", now.used_bytes, now.cache_bytes);
   if (now.spill_limit_bytes > 0)
     line("samples as stored, on the local drive", now.spill_bytes, now.spill_limit_bytes);
-  return out + "</table>\n";
+  return std::move(table).take();
+}
+
+// The query of a URL may let its reader in.
+std::string path_of(const Snapshot::Dataset& dataset) {
+  if (dataset.path.empty()) return "only for its user";
+  return escaped(objects::is_url(dataset.path) ? dataset.path.substr(0, dataset.path.find('?'))
+                                               : dataset.path);
 }
 
 std::string datasets_table(const Snapshot& now) {
-  std::string out =
-      "<div class=\"scroll\"><table><tr><th>dataset</th><th>samples</th><th>stored</th>"
-      "<th>classes</th><th>version</th></tr>\n";
+  Table table({"dataset", "path", "samples", "stored", "classes"});
+  bool has_numbers = false;
   for (const Snapshot::Dataset& one : now.datasets) {
-    out += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:016x}</td></tr>\n",
-                       escaped(one.name), one.feed ? "no end" : std::to_string(one.samples),
-                       bytes_text(one.feed ? one.feed->state.kept : one.bytes), one.classes,
-                       one.version);
+    has_numbers = has_numbers || one.brought;
+    table.add({escaped(one.name), path_of(one), one.feed ? "no end" : std::to_string(one.samples),
+               bytes_text(one.feed ? one.feed->state.kept : one.bytes),
+               std::to_string(one.classes)});
   }
   for (const std::string& name : now.opening)
-    out += fmt::format("<tr><td>{}</td><td colspan=\"4\">its index is being made</td></tr>\n",
-                       escaped(name));
-  return out + "</table></div>\n";
+    table.add({escaped(name), "its index is being made", "", "", ""});
+  std::string out = std::move(table).take();
+  if (has_numbers)
+    out +=
+        "<p>A folder that a job has named by its path has a number here, because every user of "
+        "this machine can read this page. <code>batchflowctl status</code> shows the path to the "
+        "job's user and to the service's.</p>\n";
+  return out;
+}
+
+std::string throughput(const Snapshot& now) {
+  std::vector<HistoryPoint> points = now.history;
+  points.push_back(now.counters);
+  return history_graphs(points);
+}
+
+Pace pace_now(const Snapshot& now) {
+  if (now.history.empty()) return pace_between(now.counters, now.counters);
+  const std::size_t back = std::min(now.history.size(), History::kRecent);
+  return pace_between(now.history[now.history.size() - back], now.counters);
 }
 
 }  // namespace
@@ -171,10 +191,15 @@ std::string status_page(const Snapshot& now) {
   }
   const auto prepared = static_cast<double>(prepared_samples);
   const auto delivered = static_cast<double>(now.moved.delivered_samples);
+  const Pace pace = pace_now(now);
+  double stalled = 0;
+  for (const double one : pace.stalled) stalled += one;
   std::string out(kHead);
   out += fmt::format("<h1>BatchFlow {}</h1><p>process {}, up {:.0f} s, {}</p>\n",
                      escaped(now.version), now.process, now.up_s, escaped(now.storage));
   out += "<div class=\"tiles\">\n";
+  out += tile(rate_text(pace.samples_per_s), "samples/s now");
+  out += tile(fmt::format("{:.0f} %", 100 * stalled), "stalled now");
   out += tile(fmt::format("{:.0f}", delivered), "samples delivered");
   out += tile(fmt::format("{:.0f}", prepared), "samples prepared");
   out += tile(prepared > 0 ? fmt::format("{:.2f}", delivered / prepared) : "-",
@@ -182,13 +207,11 @@ std::string status_page(const Snapshot& now) {
   out += tile(bytes_text(read_bytes), "read from storage");
   out += tile(fmt::format("{} of {}", workers, workers_most), "workers");
   out += tile(std::to_string(now.engine.corrupt_samples), "corrupt samples");
-  out +=
-      "</div>\n<h2>Jobs</h2>\n" + jobs_table(now) + nodes_table(now) +
-      (now.nodes.empty() ? "<h2>Memory</h2>\n" : "<h2>Memory of this node</h2>\n") +
-      memory_table(now) + "<h2>Datasets</h2>\n" + datasets_table(now) +
-      "<p>Also: <a href=\"/metrics\">/metrics</a>, <a href=\"/status.json\">/status.json</a></p>\n"
-      "</body></html>\n";
-  return out;
+  out += "</div>\n<h2>Jobs</h2>\n" + jobs_table(now) + "<h2>The last minutes</h2>\n" +
+         throughput(now) + nodes_table(now) +
+         (now.nodes.empty() ? "<h2>Memory</h2>\n" : "<h2>Memory of this node</h2>\n") +
+         memory_table(now) + "<h2>Datasets</h2>\n" + datasets_table(now);
+  return out += kFoot;
 }
 
 std::string status_page(const AgentSnapshot& now) {
@@ -197,7 +220,9 @@ std::string status_page(const AgentSnapshot& now) {
                      escaped(now.version), now.process, now.up_s,
                      now.coordinator.empty() ? "that looks for its coordinator"
                                              : "of " + escaped(now.coordinator));
-  out += std::string(kNodesHead) + node_line(now.node) + "</table></div>\n";
+  Table table = nodes_head();
+  add_node(table, now.node);
+  out += "<h2>Nodes</h2>\n" + std::move(table).take();
   if (now.node.drive > 0)
     out += fmt::format("<p>{} of {} are kept on the drive.</p>\n",
                        bytes_text(now.node.counters.spill_bytes), bytes_text(now.node.drive));
@@ -206,10 +231,7 @@ std::string status_page(const AgentSnapshot& now) {
         "<p>Jobs, datasets and the other nodes: <a href=\"{0}\">{0}</a>, the coordinator's "
         "page</p>\n",
         escaped(now.page));
-  out +=
-      "<p>Also: <a href=\"/metrics\">/metrics</a>, <a href=\"/status.json\">/status.json</a></p>\n"
-      "</body></html>\n";
-  return out;
+  return out += kFoot;
 }
 
 }  // namespace batchflow::service

@@ -47,6 +47,8 @@ TEST_CASE("a page, metrics and a status are served, and nothing else") {
   CHECK(has(page, "text/html"));
   CHECK(has(page, "samples delivered"));
   CHECK_FALSE(has(page, "<b>\""));
+  CHECK_FALSE(has(page, "http-equiv"));
+  CHECK(has(page, "<noscript>"));
 
   CHECK(has(get(port, "/healthz"), "ok"));
   CHECK(has(get(port, "/../etc/passwd"), "404 Not Found"));
@@ -125,6 +127,58 @@ TEST_CASE("a name that was made to lead here is not this machine's") {
   CHECK(has(asked_as("Host: batchflow.example\r\n"), "batchflow_build_info"));
   CHECK(has(asked_as("Host: 127.0.0.1\r\n"), "batchflow_build_info"));
   CHECK(has(asked_as(""), "batchflow_build_info"));  // no browser
+}
+
+// The page takes what it is made of from the service alone, and no text of it can become a script:
+// a browser is told so, and the script takes nothing for HTML that is to be carried out.
+TEST_CASE("the page's script and style are its own, and browsers run no other") {
+  Folder folder;
+  const LiveService service(config_in(folder.path()));
+  const int port = service.http_port();
+  const std::string page = get(port, "/");
+  for (const char* own : {"default-src 'none'", "script-src 'self'", "style-src 'self'",
+                          "connect-src 'self'", "frame-ancestors 'none'"})
+    CHECK_MESSAGE(has(page, own), own);
+  for (const char* inlined : {"unsafe", "://", " style=", "<style", " onload="})
+    CHECK_FALSE_MESSAGE(has(page, inlined), inlined);
+  CHECK(has(page, "src=\"page.js\""));
+  CHECK(has(page, "href=\"page.css\""));
+  const std::string script = get(port, "/page.js");
+  CHECK(has(script, "Content-Type: text/javascript"));
+  CHECK(has(script, "fetch(location.href"));
+  for (const char* unsafe : {"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write",
+                             "eval(", "Function(", "reload(", "://"})
+    CHECK_FALSE_MESSAGE(has(script, unsafe), unsafe);
+  CHECK(has(get(port, "/page.css"), "Content-Type: text/css"));
+}
+
+TEST_CASE("the page shows how fast jobs are, also of pipelines that they bring, by their steps") {
+  Folder folder;
+  service::NodeConfig config = config_in(folder.path());
+  std::filesystem::create_directory(folder.path() / "rows");
+  write_rows(folder.path() / "rows" / "rows.npy", 640, 16);
+  config.datasets.push_back({"rows", folder.path() / "rows", "", "", 0});
+  const LiveService service(config);
+  JobPlan plan;
+  plan.service = config.socket;
+  plan.name = "a-job";
+  plan.pipeline = R"({"kind": "pipeline", "name": "p", "steps": [{"step": "cast", "to": "i64"}]})";
+  plan.epochs = 100'000;
+  plan.pause_us = 1000;
+  std::thread job([&] { run_job(plan); });
+  const int port = service.http_port();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  std::string page;
+  do {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    page = get(port, "/");
+  } while (!has(page, "class=\"pace\"") && std::chrono::steady_clock::now() < until);
+  CHECK(has(page, "class=\"pace\""));
+  CHECK(has(page, "brought by the job<small>cast</small>"));
+  CHECK(has(page, (folder.path() / "rows").string()));
+  CHECK_FALSE(has(page, ">#"));
+  CHECK(command(config.socket, "job_kill", {{"job", "a-job"}}).at("type") == "answer");
+  job.join();
 }
 
 // A probe that is reset, or waits, has the service started anew.
