@@ -189,6 +189,9 @@ std::string status_text(const json& status) {
                   number(status, "pid"), number(status, "up_s"));
   if (const std::string page = text(status, "page"); !page.empty())
     out += fmt::format("page        {}\n", output::printable(page));
+  if (const std::string page = text(status, "page_with_all_names"); !page.empty())
+    out += fmt::format("            {} has all names and paths; keep it to yourself\n",
+                       output::printable(page));
   out += fmt::format("storage     {}; {} read, {:.0f} samples in {:.0f} reads, {:.0f} errors\n",
                      text(status, "storage"), bytes_text(number(status, "read_bytes")),
                      number(status, "read_samples"), number(status, "device_reads"),

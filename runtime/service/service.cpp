@@ -175,7 +175,12 @@ void Service::Parts::start() {
   if (config.http_port >= 0)
     http = std::make_unique<HttpServer>(
         loop, config.http_address, static_cast<std::uint16_t>(config.http_port), config.http_hosts,
-        HttpPages::make<Snapshot>([this] { return as_seen_by_any_program(snapshot_of(*this)); }));
+        HttpPages::make<Snapshot>(
+            [this](bool all_names) {
+              Snapshot all = snapshot_of(*this);
+              return all_names ? all : as_seen_by_any_program(std::move(all));
+            },
+            page_key));
   cluster.listen();
   connections.begin();
   check();

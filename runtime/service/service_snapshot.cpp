@@ -49,8 +49,10 @@ void Service::Parts::note_history() {
 Snapshot snapshot_of(const Service::Parts& parts) {
   Snapshot all;
   all.version = BATCHFLOW_VERSION;
-  if (parts.http)
+  if (parts.http) {
     all.page = fmt::format("http://{}:{}/", parts.config.http_address, parts.http->port());
+    all.page_key = parts.page_key;
+  }
   all.process = getpid();
   all.up_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - parts.began).count();
   all.storage = parts.backend->readings().storage();

@@ -1,6 +1,7 @@
 """Without a service: the first script starts one, the next ones find it, and it ends by itself."""
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -88,6 +89,11 @@ class Embedded(Folder):
         said = subprocess.run([CTL, "--service", self.socket, "status"], stdout=subprocess.PIPE,
                               text=True, check=True, timeout=30).stdout
         self.assertIn(f"page        {page}\n", said)
+        # The address with a key shows the path, and that without none.
+        with_names = re.search(r" (http://\S+\?key=\w+) has all names", said).group(1)
+        for address, shows in ((page, False), (with_names, True)):
+            with urllib.request.urlopen(address, timeout=30) as answer:
+                self.assertEqual(str(self.data) in answer.read().decode(), shows)
 
     def test_scripts_that_start_at_one_instant_start_one_service(self):
         self.rows(400, 8)

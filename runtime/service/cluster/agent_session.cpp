@@ -168,7 +168,7 @@ void AgentSession::show() {
   try {
     http_ = std::make_unique<HttpServer>(
         loop_, config_.http_address, static_cast<std::uint16_t>(config_.http_port),
-        config_.http_hosts, HttpPages::make<AgentSnapshot>([this] { return snapshot(); }));
+        config_.http_hosts, HttpPages::make<AgentSnapshot>([this](bool) { return snapshot(); }));
   } catch (const ConfigError& error) {
     if (host_.is_first) log_.say({error.what(), LogLevel::warning});
     return;

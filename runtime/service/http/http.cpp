@@ -21,6 +21,7 @@
 #include "core/base/config_value.h"
 #include "fmt/format.h"
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/service/http/page_key.h"
 
 namespace batchflow::service {
 namespace {
@@ -122,12 +123,19 @@ struct HttpServer::Parts : std::enable_shared_from_this<HttpServer::Parts> {
              is_this_machine(std::string_view(host->value().data(), host->value().size()),
                              server->hosts);
     }
+    // A key that came over a network may have been read there.
+    bool is_from_here() const {
+      beast::error_code failed;
+      const auto from = stream.socket().remote_endpoint(failed);
+      return !failed && from.address().is_loopback();
+    }
     void answer() {
       has_asked = true;
       stream.expires_after(kAnswerWithin);
       const auto& request = parser.get();
       const std::string_view target(request.target().data(), request.target().size());
       const std::string_view path = target.substr(0, target.find('?'));
+      const KeyShown key = key_shown(target, server->pages.key);
       response.version(request.version());
       response.keep_alive(false);
       response.set(http::field::cache_control, "no-store");
@@ -148,8 +156,13 @@ struct HttpServer::Parts : std::enable_shared_from_this<HttpServer::Parts> {
         is(http::status::misdirected_request, "text/plain",
            "this machine is not called so; ask for its address, or list the name in the service's "
            "node file (http: {hosts: [NAME]})\n");
+      } else if (key == KeyShown::wrong || (key == KeyShown::right && !is_from_here())) {
+        is(http::status::forbidden, "text/plain",
+           "this key is not the service's, which makes one when it starts, or it came from another "
+           "machine; `batchflowctl status` prints the page's address\n");
       } else if (path == "/") {
-        is(http::status::ok, "text/html; charset=utf-8", server->pages.page());
+        is(http::status::ok, "text/html; charset=utf-8",
+           server->pages.page(key == KeyShown::right));
       } else if (path == "/page.js") {
         is(http::status::ok, "text/javascript; charset=utf-8", std::string(page_script()));
       } else if (path == "/page.css") {
@@ -157,7 +170,7 @@ struct HttpServer::Parts : std::enable_shared_from_this<HttpServer::Parts> {
       } else if (path == "/metrics") {
         is(http::status::ok, "text/plain; version=0.0.4; charset=utf-8", server->pages.metrics());
       } else if (path == "/status.json") {
-        is(http::status::ok, "application/json", server->pages.status());
+        is(http::status::ok, "application/json", server->pages.status(key == KeyShown::right));
       } else if (path == "/healthz") {
         is(http::status::ok, "text/plain", "ok\n");
       } else {

@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/service/http/snapshot.h"
@@ -36,13 +37,17 @@ inline constexpr std::string_view kHttpAddressRemedy =
 
 // What there is to see, as it is when it is asked for.
 struct HttpPages {
-  std::function<std::string()> page, metrics, status;
+  // Of those that name jobs and folders: whether all names may be in it.
+  using Named = std::function<std::string(bool all_names)>;
+  Named page, status;
+  std::function<std::string()> metrics;
+  std::string key;  // which a client shows to see all names; empty: there is none
 
   template <class Now>
-  static HttpPages make(std::function<Now()> snapshot) {
-    return {[snapshot] { return status_page(snapshot()); },
-            [snapshot] { return metrics_text(snapshot()); },
-            [snapshot] { return to_json(snapshot()); }};
+  static HttpPages make(std::function<Now(bool all_names)> snapshot, std::string key = {}) {
+    return {[snapshot](bool all_names) { return status_page(snapshot(all_names)); },
+            [snapshot](bool all_names) { return to_json(snapshot(all_names)); },
+            [snapshot] { return metrics_text(snapshot(false)); }, std::move(key)};
   }
 };
 

@@ -88,6 +88,10 @@ async function ask() {
       cache: "no-store",
       signal: AbortSignal.timeout(answerWithinMs),
     });
+    if (answer.status === 403) {
+      told.textContent = await answer.text();
+      return;
+    }
     if (!answer.ok) throw new Error(`it answers ${answer.status}`);
     const now = new DOMParser().parseFromString(await answer.text(), "text/html");
     takeOver(document.querySelector("main"), now.querySelector("main"));

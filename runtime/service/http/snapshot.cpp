@@ -150,6 +150,7 @@ void hide_folders(Snapshot& all) {
 
 Snapshot as_seen_by(uid_t user, Snapshot all) {
   if (user == 0 || user == geteuid()) return all;
+  all.page_key.clear();
   for (const Jobs::Status& job : all.jobs) {
     if (job.user == user) continue;
     ++all.others.jobs;
@@ -166,6 +167,7 @@ Snapshot as_seen_by(uid_t user, Snapshot all) {
 }
 
 Snapshot as_seen_by_any_program(Snapshot all) {
+  all.page_key.clear();
   for (Jobs::Status& job : all.jobs) {
     if (job.user != geteuid()) job.name = fmt::format("job {}", job.id.value);
     job.from.clear();
@@ -208,6 +210,7 @@ std::string to_json(const Snapshot& now, bool with_models) {
               {"nodes", Json::array()},
               {"jobs", Json::array()},
               {"datasets", Json::array()}};
+  all["page_with_all_names"] = now.page_key.empty() ? "" : now.page + "?key=" + now.page_key;
   visit_figures(now, [&](const char* name, auto value, Metric) { all[name] = value; });
   for (const NodeStatus& one : now.nodes) all["nodes"].push_back(json_of(one));
   for (const CacheShare& one : now.cache) all["cache"].push_back(json_of(one));

@@ -55,7 +55,8 @@ struct Snapshot {
     std::vector<std::string> names;
   };
   std::string version;
-  std::string page;  // its address; empty: there is none
+  std::string page;      // its address; empty: there is none
+  std::string page_key;  // with which the page has all names; empty: the reader may not know it
   pid_t process = 0;
   double up_s = 0;
   std::string storage;

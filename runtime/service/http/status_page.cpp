@@ -149,7 +149,7 @@ std::string datasets_table(const Snapshot& now) {
   Table table({"dataset", "path", "samples", "stored", "classes"});
   bool has_numbers = false;
   for (const Snapshot::Dataset& one : now.datasets) {
-    has_numbers = has_numbers || one.brought;
+    has_numbers = has_numbers || (one.brought && one.path.empty());
     table.add({escaped(one.name), path_of(one), one.feed ? "no end" : std::to_string(one.samples),
                bytes_text(one.feed ? one.feed->state.kept : one.bytes),
                std::to_string(one.classes)});

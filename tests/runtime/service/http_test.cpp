@@ -99,7 +99,24 @@ TEST_CASE("folders that jobs have brought are named to no client that does not n
     CHECK_FALSE(has(told, "of-a-user"));
   }
   // A client of the service's own user, which it shows, sees them.
-  CHECK(has(command(config.socket, "status").dump(), "of-a-user"));
+  const nlohmann::json own = command(config.socket, "status");
+  CHECK(has(own.dump(), "of-a-user"));
+  // It is also told a key of the page, which a browser can show, and which no other is told.
+  const std::string address = own.at("page_with_all_names");
+  const std::string key = address.substr(address.find("/?") + 1);
+  REQUIRE(key.size() == std::string("?key=").size() + 32);
+  for (const char* path : {"/", "/status.json"}) {
+    CAPTURE(path);
+    CHECK(has(get(port, path + key), "of-a-user"));
+    CHECK_FALSE(has(get(port, path), key.substr(5)));
+    for (const std::string& wrong : {key + "0", key.substr(0, key.size() - 1), std::string("?key="),
+                                     "?key=0&" + key.substr(1)}) {
+      CAPTURE(wrong);
+      const std::string refused = get(port, path + wrong);
+      CHECK(has(refused, "403 Forbidden"));
+      CHECK_FALSE(has(refused, "of-a-user"));
+    }
+  }
   CHECK(command(config.socket, "job_kill", {{"job", "a-job"}}).at("type") == "answer");
   job.join();
 }

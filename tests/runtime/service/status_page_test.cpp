@@ -1,7 +1,10 @@
 // What the page shows of figures that are known.
+#include <unistd.h>
+
 #include <string>
 
 #include "doctest/doctest.h"
+#include "runtime/service/http/page_key.h"
 #include "runtime/service/http/snapshot.h"
 
 namespace batchflow::test::status_page_test {
@@ -146,6 +149,37 @@ TEST_CASE("pipelines are shown by their steps, and datasets by their paths where
   CHECK(has(page, ">only for its user<"));
   for (const char* hidden : {"secret", "token", "0123456789abcdef", "abcdef"})
     CHECK_FALSE_MESSAGE(has(page, hidden), hidden);
+}
+
+TEST_CASE("only the service's user and root are told the key of the page, and no page has it") {
+  service::Snapshot now;
+  now.page = "http://127.0.0.1:1/";
+  now.page_key = "0123";
+  const auto has_key = [](const service::Snapshot& seen) {
+    return has(service::to_json(seen), "\"http://127.0.0.1:1/?key=0123\"");
+  };
+  CHECK(has_key(service::as_seen_by(geteuid(), now)));
+  CHECK(has_key(service::as_seen_by(0, now)));
+  CHECK_FALSE(has_key(service::as_seen_by(geteuid() + 1, now)));
+  CHECK_FALSE(has_key(service::as_seen_by_any_program(now)));
+  CHECK_FALSE(has(service::status_page(now), "0123"));
+  CHECK_FALSE(has(service::metrics_text(now), "0123"));
+}
+
+TEST_CASE("a key is shown whole, or is wrong") {
+  using service::key_shown;
+  using service::KeyShown;
+  const std::string key = service::make_page_key();
+  CHECK(key.size() == 32);
+  CHECK(key != service::make_page_key());
+  CHECK(key_shown("/", key) == KeyShown::none);
+  CHECK(key_shown("/?", key) == KeyShown::none);
+  CHECK(key_shown("/?other=1&monkey=2", key) == KeyShown::none);
+  CHECK(key_shown("/?key=" + key, key) == KeyShown::right);
+  CHECK(key_shown("/?a=1&key=" + key + "&b", key) == KeyShown::right);
+  CHECK(key_shown("/?key=" + key + "0", key) == KeyShown::wrong);
+  CHECK(key_shown("/?key=", key) == KeyShown::wrong);
+  CHECK(key_shown("/?key=", "") == KeyShown::wrong);  // the service has none
 }
 
 TEST_CASE("what users have written is text, wherever it stands") {
