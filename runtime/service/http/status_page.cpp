@@ -50,9 +50,9 @@ std::string recent(const Jobs::Status& job, const Snapshot& now) {
       small(fmt::format("{:.0f} % stalled", 100 * share_of(stalled_s, stalled_s + computed_s))));
 }
 
-std::string state_of(const Jobs::Status& job) {
+std::string epoch_of(const Jobs::Status& job) {
   if (!job.running) return "waits for ranks";
-  const std::string epoch = fmt::format("epoch {}", job.epoch);
+  const std::string epoch = std::to_string(job.epoch);
   if (job.waiting == 0 || job.waits < std::chrono::seconds(1)) return epoch;
   return epoch + small(fmt::format("waits for {}, {:.0f} s", stage_name(job.waits_for),
                                    seconds(job.waits)));
@@ -70,15 +70,15 @@ std::string pipeline_of(const Jobs::Status& job, const Snapshot& now) {
 
 std::string jobs_table(const Snapshot& now) {
   if (now.jobs.empty()) return "<p>No jobs.</p>\n";
-  Table table({"job", "dataset", "pipeline", "ranks", "batch", "at", "samples", "samples/s now",
-               "stalled since its begin"});
+  Table table({"job", "dataset", "pipeline", "ranks", "batch", "epoch", "samples", "samples/s now",
+               "stalled since it began"});
   for (const Jobs::Status& job : now.jobs) {
     const std::vector<double> stalled = stalled_shares(job);
     double all = 0;
     for (const double one : stalled) all += one;
     table.add(
         {escaped(job.name), escaped(job.dataset), pipeline_of(job, now),
-         std::to_string(job.world_size), std::to_string(job.batch_samples), state_of(job),
+         std::to_string(job.world_size), std::to_string(job.batch_samples), epoch_of(job),
          std::to_string(job.samples), recent(job, now),
          fmt::format("{:.1f} %{}{}", 100 * all, stage_bar(stalled), small(stage_text(stalled)))});
   }
