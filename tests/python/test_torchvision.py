@@ -13,7 +13,7 @@ from support import Daemon, Folder, needs
 
 try:
     import torch
-    from torchvision import datasets, transforms as T
+    from torchvision import datasets, models, transforms as T
     from torchvision.transforms import InterpolationMode
 except ImportError:
     T = None
@@ -218,6 +218,35 @@ class Mapping(unittest.TestCase):
                              [{"step": "decode"}, *steps, *end])
         with self.assertRaisesRegex(batchflow.NotMappable, "it is a whole pipeline"):
             batchflow.from_torchvision([T.Resize(300), ResNet50_Weights.IMAGENET1K_V2.transforms()])
+
+    @unittest.skipUnless(T and hasattr(models, "list_models"), "this torchvision does not list its models")
+    def test_the_transforms_of_all_weights_that_classify(self):
+        from torchvision.transforms._presets import ImageClassification
+        mapped, kinds = 0, {}
+        for name in models.list_models():
+            for weights in models.get_model_weights(name):
+                preset = weights.transforms()
+                if not isinstance(preset, ImageClassification):
+                    kinds[type(preset).__name__] = preset
+                    continue
+                with self.subTest(weights=str(weights)):
+                    steps = batchflow.from_torchvision(preset).steps
+                    self.assertEqual([one["step"] for one in steps],
+                                     ["decode", "resize", "centre_crop", "normalise", "layout"])
+                    self.assertEqual(steps[1]["size"], preset.resize_size[0])
+                    self.assertEqual(steps[1].get("interpolation", "bilinear"), preset.interpolation.value)
+                    self.assertEqual(steps[2]["size"], preset.crop_size[0])
+                    self.assertEqual(steps[3], {"step": "normalise", "mean": preset.mean, "std": preset.std})
+                    mapped += 1
+        self.assertGreater(mapped, 80)
+        # The others are not mapped, and the page names them.
+        page = (Path(__file__).parent.parent.parent / "docs" / "python.md").read_text()
+        self.assertIn("ObjectDetection", kinds)
+        for name, preset in kinds.items():
+            with self.subTest(preset=name):
+                with self.assertRaisesRegex(batchflow.NotMappable, f"{name}: the service has no such step"):
+                    batchflow.from_torchvision(preset)
+                self.assertTrue(name in page, f"docs/python.md does not name {name}")
 
     def test_v2_with_the_tensor_first(self):
         """With classes as torchvision 0.20 has them, because the installed one may have no v2."""
