@@ -11,6 +11,7 @@ import __future__
 import builtins
 import ctypes
 import ctypes.util
+import errno
 import glob
 import importlib
 import importlib.util
@@ -70,7 +71,17 @@ def find_library(name: str) -> Optional[str]:
     return None
 
 
-_open, _os_open = open, os.open
+_open, _os_open, _mkdir = open, os.open, os.mkdir
+WRITES_NOTHING = ("a step can write no file and make no folder, not even a temporary one; hold in "
+                  "memory what it needs, as in io.BytesIO")
+
+
+def in_words(error: PermissionError) -> PermissionError:
+    """The sandbox answers EPERM to all that would write. "Operation not permitted: '/tmp'", as
+    tempfile would pass it on, does not say why."""
+    if error.errno != errno.EPERM:
+        return error
+    return PermissionError(errno.EPERM, WRITES_NOTHING, error.filename)
 
 
 def open_null_too(file: Any, mode: str = "r", *arguments: Any, **named: Any) -> Any:
@@ -78,14 +89,28 @@ def open_null_too(file: Any, mode: str = "r", *arguments: Any, **named: Any) -> 
     (dill, which torch.utils.data imports). The sandbox allows no file to be opened for that."""
     if file == os.devnull and not set(mode) <= set("rbtU"):
         file = _os_open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    return _open(file, mode, *arguments, **named)
+    try:
+        return _open(file, mode, *arguments, **named)
+    except PermissionError as error:
+        raise in_words(error) from None
 
 
 def os_open_null_too(path: Any, flags: int, *arguments: Any, **named: Any) -> int:
     """Replaces os.open() likewise."""
     if path == os.devnull:
         flags = os.O_RDONLY | os.O_CLOEXEC
-    return _os_open(path, flags, *arguments, **named)
+    try:
+        return _os_open(path, flags, *arguments, **named)
+    except PermissionError as error:
+        raise in_words(error) from None
+
+
+def make_no_folder(path: Any, *arguments: Any, **named: Any) -> None:
+    """Replaces os.mkdir()."""
+    try:
+        _mkdir(path, *arguments, **named)
+    except PermissionError as error:
+        raise in_words(error) from None
 
 
 def prepare_imports() -> None:
@@ -95,6 +120,7 @@ def prepare_imports() -> None:
     tempfile.tempdir = "/tmp"
     builtins.open = io.open = open_null_too
     os.open = os_open_null_too
+    os.mkdir = make_no_folder
 
 
 def show_package() -> None:

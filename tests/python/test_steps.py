@@ -4,6 +4,7 @@ what a function that fails costs."""
 import collections
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -333,6 +334,22 @@ class Steps(Served):
         self.assertEqual(done.stdout, f"True {self.ROWS} [] {4 * self.ROWS}\n", done.stderr)
         self.assertFalse((self.folder / "written").exists())
 
+    def test_there_are_no_temporary_files_and_that_is_said(self):
+        for make in ("TemporaryFile()", "NamedTemporaryFile()", "mkstemp()", "mkdtemp()"):
+            with self.subTest(make):
+                done = self.script(f"""
+                    import tempfile
+
+                    @batchflow.step
+                    def work(row):
+                        tempfile.{make}
+                        return row
+                    """)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertRegex(done.stderr, r"script.py:\d+: PermissionError: .*a step can write no file "
+                                              "and make no folder, not even a temporary one; hold in memory "
+                                              "what it needs, as in io.BytesIO")
+
 
 # Of an environment of its own: that of the distribution is another build.
 PYPI = Path(os.environ.get("BATCHFLOW_PYPI_PYTHON",
@@ -340,7 +357,7 @@ PYPI = Path(os.environ.get("BATCHFLOW_PYPI_PYTHON",
 
 
 @unittest.skipUnless(PYPI.exists(), "PyTorch of PyPI is not installed: python3 -m venv "
-                     "build/torch-venv && build/torch-venv/bin/pip install torch numpy")
+                     "build/torch-venv && build/torch-venv/bin/pip install torch torchvision")
 class PyTorchOfPyPI(Served):
     ROWS, MEMORY = 32, "3gib"
 
@@ -348,7 +365,7 @@ class PyTorchOfPyPI(Served):
     def ARGUMENTS(self):
         node = self.folder / "node.yaml"
         node.write_text("{kind: node, workers: 1, steps: {timeout: 60s}}")
-        return ("--config", str(node))
+        return ("--config", str(node), "--open-datasets")
 
     def test_a_function_may_use_it_and_says_nothing_of_memory(self):
         script = self.folder / "script.py"
@@ -368,6 +385,23 @@ class PyTorchOfPyPI(Served):
                               stderr=subprocess.PIPE, timeout=500, text=True)
         total = sum(max(0, value_at(key, i) - 200) for key in range(self.ROWS) for i in range(16))
         self.assertEqual(done.stdout.split()[1:], [str(float(total))], done.stderr)
+
+    @needs("PIL")
+    def test_the_example_of_the_page(self):
+        page = (HERE.parent.parent / "docs" / "python.md").read_text()
+        blocks = [block for block in re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+                  if "@batchflow.step" in block and "functional.resize" in block]
+        self.assertEqual(len(blocks), 1)
+        from PIL import Image
+        for i in range(12):
+            folder = self.folder / "pictures" / ("cat" if i % 3 else "dog")
+            folder.mkdir(parents=True, exist_ok=True)
+            Image.linear_gradient("L").convert("RGB").rotate(7 * i).save(folder / f"{i:02}.jpg")
+        script = self.folder / "script.py"
+        script.write_text(blocks[0])
+        done = subprocess.run([str(PYPI), str(script)], cwd=self.folder, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=500, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 @needs("numpy")
