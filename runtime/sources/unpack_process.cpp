@@ -26,7 +26,7 @@ constexpr std::size_t kSaidMost = 8192;
 
 // What the process does. A batch of rows has about 32 MiB, however large a row group is.
 constexpr const char* kScript = R"(
-import os, sys
+import os, resource, sys
 kind, count, columns = sys.argv[1], int(sys.argv[2]), sys.argv[3:] or None
 try:
     import pyarrow as pa
@@ -59,10 +59,19 @@ def batches(source):
             yield from found
     return schema, all_of()
 
-for i in range(count):
+def mapped(i):
+    try:
+        return pa.memory_map(f"/proc/self/fd/{10 + 2 * i}")
+    except Exception:
+        print(f"file {i}", flush=True)
+        raise
+
+sources = [mapped(i) for i in range(count)]
+# Whatever a file makes pyarrow do, no other file is opened from here on.
+resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
+for i, source in enumerate(sources):
     print(f"file {i}", flush=True)
-    with pa.memory_map(f"/proc/self/fd/{10 + 2 * i}") as source, \
-            open(11 + 2 * i, "wb", closefd=False) as out:
+    with source, open(11 + 2 * i, "wb", closefd=False) as out:
         schema, found = batches(source)
         with pa.ipc.new_stream(out, schema) as writer:
             for batch in found:

@@ -11,6 +11,9 @@ import struct
 import subprocess
 import sys
 import tarfile
+import textwrap
+import threading
+import time
 import unittest
 from pathlib import Path
 
@@ -313,6 +316,39 @@ for name, how in (("plain", None), ("packed", "zstd")):
         (damaged / "0.mds.gz").write_bytes(gzip.compress(b"x" * 10000)[:-9])
         with self.assertRaisesRegex(Exception, "damaged or cut"):
             next(iter(self.loader(str(damaged))))
+
+    def test_what_unpacks_can_open_no_file_but_its_own(self):
+        """A module in pyarrow's place does what a hostile file might make pyarrow do."""
+        (self.folder / "secret").write_text("secret")
+        module = self.folder / "modules" / "pyarrow"
+        module.mkdir(parents=True)
+        (module / "__init__.py").write_text("def memory_map(path):\n    return open(path, 'rb')\n")
+        (module / "parquet.py").write_text(textwrap.dedent(f"""
+            import errno, os, socket, sys
+
+            def outcome(attempt):
+                try:
+                    attempt()
+                except OSError as error:
+                    return errno.errorcode[error.errno]
+                return "done"
+
+            class ParquetFile:
+                def __init__(self, source):
+                    sys.exit("tried: " + " ".join([
+                        source.read(4).decode(), outcome(lambda: open("{self.folder}/secret")),
+                        outcome(lambda: open("{self.folder}/written", "w")),
+                        outcome(os.fork), outcome(socket.socket)]))
+            """))
+        os.environ["PYTHONPATH"] = f"{module.parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+        os.environ["BATCHFLOW_PYTHON"] = sys.executable
+        (self.folder / "p").mkdir()
+        (self.folder / "p" / "0.parquet").write_bytes(b"PAR1 and nothing")
+        self.start()
+        with self.assertRaisesRegex(Exception, "0.parquet: it cannot be unpacked: tried: PAR1 EMFILE "
+                                    "EPERM EPERM EPERM"):
+            next(iter(self.loader(str(self.folder / "p"))))
+        self.assertFalse((self.folder / "written").exists())
 
     def test_errors_of_unpacking_say_what_to_do(self):
         (self.folder / "p").mkdir()
