@@ -1,7 +1,7 @@
 """A store of objects on loopback, for tests: it speaks as much of S3 and HTTP as a reader needs, and
 misbehaves as it is told.
 
-It checks signatures and when keys end. Its misbehaviour has names: `slow_down` and `too_many`
+It checks signatures, tokens and when keys end. Its misbehaviour has names: `slow_down` and `too_many`
 (it throttles), `cut` (it closes midway), `wrong_length`, `wrong_range`, `other_mark`, `short`
 (less than its head says, and then it closes), `longer`, `garbage`, `endless_head`, `drip` (a byte
 at a time), `hang` (nothing comes), `error` (500), `no_range` (the whole object).
@@ -75,7 +75,8 @@ class StoreServer:
         self.region = None  # where requests must be signed for, if not anywhere
         self.leads = {}  # paths that lead elsewhere, by URL
         self.objects = dict(objects or {})
-        self.keys = keys or []  # none: anybody may read
+        self.keys = keys or []  # none, and no tokens either: anybody may read
+        self.tokens = []  # of Google, that are good
         self.lends = None  # a function that answers Keys, for /keys
         self.misbehaves = lambda request: None
         self.asked = Counter()  # by what was answered
@@ -193,6 +194,8 @@ class StoreServer:
                 return self._send(connection, "500 No", {})
             self.keys.append(lent)
             return self._send(connection, "200 OK", {}, lent.as_json().encode())
+        if request.path.startswith("/computeMetadata/"):
+            return self._lend_token(connection, request)
         if request.path in self.leads:
             return self._send(connection, "302 Found", {"Location": self.leads[request.path]})
         if request.query.get("Action") == "AssumeRoleWithWebIdentity":
@@ -214,9 +217,13 @@ class StoreServer:
         return self._object(connection, request, key, what)
 
     def _signature_problem(self, request):
+        given = request.headers.get("authorization", "")
+        if self.tokens and given.removeprefix("Bearer ") in self.tokens:
+            return None
+        if self.tokens and not self.keys:
+            return "401 Unauthorized", "AuthenticationRequired"
         if not self.keys:
             return None
-        given = request.headers.get("authorization", "")
         parts = dict(part.strip().split("=", 1)
                      for part in given.replace("AWS4-HMAC-SHA256", "").split(",") if "=" in part)
         if "Credential" not in parts:
@@ -247,6 +254,17 @@ class StoreServer:
                 "</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration></Credentials>"
                 "</AssumeRoleWithWebIdentityResponse>")
         return self._send(connection, "200 OK", {}, body.encode())
+
+    def _lend_token(self, connection, request):
+        """As a machine of Google's does, which asks for a header that no web page can send."""
+        with self.lock:
+            self.asked["token"] += 1
+        if request.headers.get("metadata-flavor") != "Google" or \
+                request.path != "/computeMetadata/v1/instance/service-accounts/default/token":
+            return self._send(connection, "403 Forbidden", {})
+        self.tokens.append("of machine")
+        body = {"access_token": self.tokens[-1], "expires_in": 3600, "token_type": "Bearer"}
+        return self._send(connection, "200 OK", {}, json.dumps(body).encode())
 
     def _list(self, connection, request):
         prefix, after = request.query.get("prefix", ""), request.query.get("continuation-token", "")

@@ -72,6 +72,19 @@ class Stores(Folder):
         self.assertEqual(sorted(seen), list(range(samples or self.SAMPLES)))
         return seen
 
+    def serve_objects(self, keys=None):
+        """A store of samples that are an object each, and no others."""
+        return self.serve({f"d/{i:06}.bin": content(i) for i in range(self.SAMPLES)},
+                          keys)
+
+    def check_objects(self):
+        seen = []
+        for batch in self.loader("s3://bucket/d", pipeline="bytes"):
+            for one in batch["bytes"]:
+                seen.append(int(bytes(one[:6])))
+                self.assertEqual(bytes(one), content(seen[-1]))
+        self.assertEqual(sorted(seen), list(range(self.SAMPLES)))
+
     def loader(self, url, **more):
         return batchflow.DataLoader(url, 16, shuffle=True, output="numpy", **more)
 
@@ -419,6 +432,75 @@ class Misbehaviour(Stores):
                 daemon.kill()
                 server.close()
 
+    def test_a_store_without_ranges_serves_whole_objects_and_is_refused_for_parts(self):
+        server = self.serve_objects()
+        server.misbehaves = lambda request: "no_range" if server.key_of(request) else None
+        daemon = self.start()
+        self.check_objects()
+        self.assertGreaterEqual(server.asked["no_range"], self.SAMPLES)
+        server.objects.update(mds_objects(30))
+        with self.assertRaisesRegex(Exception, "it answers all of the object where a range was asked "
+                                    "for; have another server serve it"):
+            next(iter(self.loader("s3://bucket/shard.00001.mds", timeout=30)))
+        self.assertIsNone(daemon.process.poll())
+
+    def test_an_answer_with_another_mark_is_never_served(self):
+        server = self.serve_objects()
+        server.misbehaves = lambda request: "other_mark" if server.key_of(request) else None
+        daemon = self.start()
+        seen = []
+        with self.assertRaises(Exception):
+            for batch in self.loader("s3://bucket/d", pipeline="bytes", timeout=10):
+                seen += batch.sample_keys.tolist()
+        self.assertEqual(seen, [])
+        self.assertGreater(server.asked["other_mark"], 0)
+        self.assertIn("the object has changed since it was listed", daemon.log.read_text())
+
+    def test_two_jobs_at_once_read_each_range_once(self):
+        server = self.serve_objects()
+        server.pause = 0.01  # so that one asks for what the other is reading
+        self.start()
+        both = threading.Barrier(2)
+        problems = []
+
+        def job():
+            try:
+                both.wait(60)
+                self.check_objects()
+            except BaseException as problem:
+                problems.append(problem)
+        jobs = [threading.Thread(target=job) for _ in range(2)]
+        for one in jobs:
+            one.start()
+        for one in jobs:
+            one.join(120)
+        self.assertEqual(problems, [])
+        self.assertEqual(sorted(server.ranges), sorted((key, 0, len(one) - 1)
+                                                       for key, one in server.objects.items()))
+
+    def test_pauses_between_tries_differ(self):
+        """All that a store has refused at once would else come back at once."""
+        server = self.serve_objects()
+        first, pauses = {}, {}
+
+        def refuse_once(request):
+            key, now = server.key_of(request), time.monotonic()
+            with server.lock:
+                if request.method != "GET" or key not in server.objects or key in pauses:
+                    return None
+                if key not in first:
+                    first[key] = now
+                    return "slow_down"
+                pauses[key] = now - first[key]
+                return None
+        server.misbehaves = refuse_once
+        self.start()
+        self.check_objects()
+        self.assertEqual(len(pauses), self.SAMPLES)
+        # They are up to 200 ms, and some tens of milliseconds more where the machine is busy.
+        short = sum(pause < 0.1 for pause in pauses.values())
+        self.assertTrue(self.SAMPLES // 20 < short < self.SAMPLES * 19 // 20, sorted(pauses.values()))
+
     def test_a_store_that_never_answers_well_ends_the_job_and_says_why(self):
         server = self.serve({f"data/{name}": one for name, one in mds_objects(30).items()})
         daemon = self.start()
@@ -510,10 +592,39 @@ class Credentials(Stores):
         self.start()
         self.check_epoch(self.loader("s3://bucket"))
 
+    def test_tokens_and_keys_of_google(self):
+        objects = mds_objects(self.SAMPLES)
+        for name in ("token", "machine", "keys"):
+            with self.subTest(name=name):
+                server = self.serve(objects, [Keys("name", "secret")] if name == "keys" else [])
+                os.environ.pop("AWS_ENDPOINT_URL")
+                os.environ["STORAGE_EMULATOR_HOST"] = server.url
+                server.tokens = [] if name == "keys" else ["none knows"]
+                more = {"token": {"GOOGLE_OAUTH_ACCESS_TOKEN": "of user"},
+                        "machine": {"GCE_METADATA_HOST": f"127.0.0.1:{server.port}"},
+                        "keys": {"AWS_ACCESS_KEY_ID": "name", "AWS_SECRET_ACCESS_KEY": "secret"}}[name]
+                os.environ.update(more)
+                if name == "token":
+                    server.tokens.append("of user")
+                daemon = self.start()
+                self.check_epoch(self.loader("gs://bucket"))
+                self.assertEqual(server.asked["token"], int(name == "machine"))
+                daemon.kill()
+                for key in more:
+                    os.environ.pop(key)
+
+    def test_a_token_of_google_that_is_not_good_is_named(self):
+        server = self.serve(mds_objects(30))
+        server.tokens = ["of user"]
+        os.environ.update(STORAGE_EMULATOR_HOST=server.url, GOOGLE_OAUTH_ACCESS_TOKEN="of yesterday",
+                          NO_GCE_CHECK="true", BATCHFLOW_STORE_TRIES="2")
+        self.start()
+        with self.assertRaisesRegex(Exception, "it answers 401.*the keys have ended, and no others came"):
+            next(iter(self.loader("gs://bucket")))
+
     def lending(self, lasts):
         """A store of many objects, that are read slowly, and a service that lends keys."""
-        server = self.serve({f"d/{i:06}.bin": content(i) for i in range(self.SAMPLES)},
-                            [Keys("nobody", "knows")])
+        server = self.serve_objects([Keys("nobody", "knows")])
         lent = []
 
         def lend():
@@ -525,12 +636,6 @@ class Credentials(Stores):
                           BATCHFLOW_STORE_READS="2")
         self.start()
         return server, lent
-
-    def check_objects(self):
-        seen = []
-        for batch in self.loader("s3://bucket/d", pipeline="bytes"):
-            seen += [int(bytes(one[:6])) for one in batch["bytes"]]
-        self.assertEqual(sorted(seen), list(range(self.SAMPLES)))
 
     def test_keys_are_renewed_before_they_end(self):
         server, lent = self.lending(lasts=1.5)
