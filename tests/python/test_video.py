@@ -250,27 +250,42 @@ class Video(Folder):
                 self.check_shared(4 * 3)
 
     def check_shared(self, groups):
-        made = [{} for _ in range(4)]
+        made = {}
         decoded = self.daemon.status()["decoded_hits"]
-
-        def job(number):
-            loader = self.loader(clip(4, 2, "random_clip"), 1, True, shuffle_seed=number, order="strict",
-                                 epochs=2)
-            for _ in range(2):
-                for batch in loader:
-                    made[number].setdefault(int(batch.sample_keys[0]), []).append(batch["video"].copy())
-
-        job(0)
+        self.take_clips(made, 0, epochs=2)
         self.assertEqual(len(made[0]), groups)
         self.assertEqual(self.daemon.status()["decoded_hits"] - decoded, groups)  # of the second epoch
-        threads = [threading.Thread(target=job, args=(i,)) for i in range(1, 4)]
+        self.at_once(*(lambda i=i: self.take_clips(made, i, epochs=2) for i in range(1, 4)))
+        self.assertEqual([len(made[i]) for i in range(4)], [groups] * 4)
+        # Each group was decoded for the first job, and all else began from what was kept.
+        self.assertEqual(self.daemon.status()["decoded_hits"] - decoded, (1 + 3 * 2) * groups)
+
+    def take_clips(self, made, number, epochs):
+        """A job with draws and an order of its own. Its clips of each group are in made[number]."""
+        clips = made.setdefault(number, {})
+        loader = self.loader(clip(4, 2, "random_clip"), 1, True, shuffle_seed=number, order="strict",
+                             epochs=epochs)
+        for _ in range(epochs):
+            for batch in loader:
+                clips.setdefault(int(batch.sample_keys[0]), []).append(batch["video"].copy())
+
+    def at_once(self, *jobs):
+        threads = [threading.Thread(target=job) for job in jobs]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(120)
-        self.assertEqual([len(one) for one in made], [groups] * 4)
-        # Each group was decoded for the first job, and all else began from what was kept.
-        self.assertEqual(self.daemon.status()["decoded_hits"] - decoded, (1 + 3 * 2) * groups)
+
+    def test_four_jobs_at_once_decode_a_group_about_once(self):
+        """Nothing is decoded when they begin, and each has an order of its own."""
+        for i in range(12):
+            self.write(f"{i:02}.mp4", *CODECS["h264"], "-pix_fmt", "yuv420p", frames=96)
+        groups, made = 12 * 3, {}
+        self.at_once(*(lambda i=i: self.take_clips(made, i, epochs=1) for i in range(4)))
+        self.assertEqual([len(made[i]) for i in range(4)], [groups] * 4)
+        decoded = 4 * groups - self.daemon.status()["decoded_hits"]
+        self.assertGreaterEqual(decoded, groups)
+        self.assertLess(decoded, 1.25 * groups)
 
     def test_hostile_files_are_named_and_the_others_served(self):
         frames = self.write("good.mp4", "-c:v", "libx264", "-g", "32", "-pix_fmt", "yuv420p", frames=64)
