@@ -7,8 +7,10 @@ import subprocess
 import sys
 import sysconfig
 import textwrap
+import time
 import unittest
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 from support import HERE, Folder, write_rows
@@ -112,6 +114,29 @@ class Wheel(Folder):
         self.assertEqual(len(lines), 2, said)
         for line in lines:
             self.assertTrue(line.startswith("True ") and str(python.parent.parent) in line, said)
+
+    def test_pip_compiles_nothing_that_dev_has_built(self):
+        root = HERE.parent.parent
+        if not shutil.which("ccache"):
+            self.skipTest("ccache is not installed")
+        if not (root / "build" / "release" / "build.ninja").exists():
+            self.skipTest("./dev build has not built this tree")
+        python = self.environment("builder")
+        self.install(python, "scikit-build-core>=0.10", "ninja")
+        # Below the tree, as pip's own is: paths that the compiler is given are relative to it.
+        build = root / "build" / "wheel-of-test"
+        self.addCleanup(shutil.rmtree, build, True)
+        begun = time.monotonic()
+        self.run_it(python, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps",
+                    "--config-settings", f"build-dir={build}", root / "python", seconds=1500,
+                    PATH=f"{python.parent}{os.pathsep}{os.environ['PATH']}",
+                    CCACHE_STATSLOG=self.folder / "compiled")
+        print(f"pip install ./python took {time.monotonic() - begun:.0f} s", file=sys.stderr)
+        counted = Counter((self.folder / "compiled").read_text().split())
+        found = counted["direct_cache_hit"] + counted["preprocessed_cache_hit"]
+        self.assertGreater(found, 20, counted)
+        self.assertEqual(counted["cache_miss"], 0, counted)
+        self.assertIn("True", self.run_it(python, "-c", "import batchflow; print(True)"))
 
 
 if __name__ == "__main__":
