@@ -34,6 +34,7 @@ constexpr std::size_t kRanksMost = 1024;
 constexpr std::size_t kProducersMost = 1024;
 constexpr int kTlsBegins = 22;  // the first byte of a TLS handshake; no frame begins with it
 constexpr std::size_t kTokenFrameMost = 4096;
+constexpr std::size_t kSaidMost = 64;  // lines of refusals that are remembered
 
 // What a connection says first.
 struct Shown {
@@ -75,8 +76,13 @@ struct Counted {
   const std::size_t before;
 };
 
-void refuse(TcpChannel& channel, std::string_view why, std::string_view message) {
-  write_last(channel, protocol::encode(protocol::Refused{std::string(why), std::string(message)}));
+// For people. What has not shown a token may call itself anything.
+std::string_view called(std::string_view as) {
+  if (as == kAgent) return "an agent";
+  if (as == kPeer) return "a node";
+  if (as == kForwarded) return "an agent that forwards a producer";
+  if (as == kProducer) return "a producer";
+  return as.empty() ? "a job" : "a connection";
 }
 
 void block_signals() {
@@ -88,11 +94,12 @@ void block_signals() {
 }  // namespace
 
 RemoteListener::RemoteListener(const RemoteOptions& options, std::filesystem::path service,
-                               ServeNode serve_node, OpenFeed open_feed)
+                               ServeNode serve_node, OpenFeed open_feed, SayRefused say_refused)
     : options_(options),
       service_(std::move(service)),
       serve_node_(std::move(serve_node)),
       open_feed_(std::move(open_feed)),
+      say_refused_(std::move(say_refused)),
       unknown_most_(unknown_most()) {
   if (options_.token_file.empty() && options_.cluster_token_file.empty())
     throw ConfigError(
@@ -211,25 +218,39 @@ void RemoteListener::begin_serving(Peer& peer) {
   peer.is_known = true;
 }
 
+// The other side is told, and so is the operator.
+void RemoteListener::refuse(TcpChannel& channel, std::string_view as, std::string_view why,
+                            std::string_view message) {
+  if (say_refused_) {
+    const std::string line = fmt::format("{} at {} was refused: {}", called(as),
+                                         address_of_peer(channel.socket()), message);
+    const std::lock_guard lock(said_mutex_);
+    if (said_.size() >= kSaidMost) said_.clear();
+    if (said_.insert(line).second) say_refused_(line);
+  }
+  write_last(channel, protocol::encode(protocol::Refused{std::string(why), std::string(message)}));
+}
+
 void RemoteListener::serve_producer(Peer& peer, const std::string& feed) {
   const Counted producer(producers_);
   if (producer.before >= kProducersMost)
-    return refuse(*peer.channel, "not_yet",
+    return refuse(*peer.channel, kProducer, "not_yet",
                   fmt::format("this service has {} producers on other machines, and takes no more; "
                               "ask again when some have ended",
                               kProducersMost));
   // The feed may be on another node, which takes its time to answer.
   begin_serving(peer);
   const OpenedFeed opened = open_feed_ ? open_feed_(feed) : open_feed_in("", feed);
-  if (!opened.end) return refuse(*peer.channel, opened.why, opened.problem);
+  if (!opened.end) return refuse(*peer.channel, kProducer, opened.why, opened.problem);
   if (peer.channel->write_text(kFeedOpen)) relay_feed(*peer.channel, *opened.end);
 }
 
 // Nothing that a peer sends is passed on before it has shown a token.
 void RemoteListener::receive(Peer& peer) {
   TcpChannel& channel = *peer.channel;
-  const auto leave = [&channel](std::string_view why, std::string_view message) {
-    refuse(channel, why, message);
+  Shown shown;
+  const auto leave = [&](std::string_view why, std::string_view message) {
+    refuse(channel, shown.as, why, message);
   };
   // The bound is for all that comes before the token, however few bytes come at a time.
   const auto deadline = TcpChannel::Clock::now() + options_.handshake_time;
@@ -237,9 +258,9 @@ void RemoteListener::receive(Peer& peer) {
   const int first = channel.first_byte(deadline);
   if (first < 0) return;
   if ((first == kTlsBegins) != static_cast<bool>(tls_))
-    return leave("not_allowed", tls_ ? "this port speaks only TLS; write tls://HOST:PORT"
-                                     : "this port speaks no TLS; write tcp://HOST:PORT");
-  Shown shown;
+    return refuse(channel, "unknown", "not_allowed",
+                  tls_ ? "this port speaks only TLS; write tls://HOST:PORT"
+                       : "this port speaks no TLS; write tcp://HOST:PORT");
   std::string problem;
   if ((tls_ && !channel.handshake(tls_, true, "", deadline)) ||
       !read_token(channel, deadline, shown))

@@ -10,6 +10,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,10 +29,13 @@ class RemoteListener {
       std::function<void(TcpChannel& channel, std::string_view as, const std::string& from)>;
   // Reaches the feed of that name for a producer. Any thread may call it.
   using OpenFeed = std::function<OpenedFeed(const std::string& name)>;
+  // Is told what was refused, from where and why: once for each address and reason, since most
+  // programs ask again and again. Any thread may call it.
+  using SayRefused = std::function<void(const std::string& line)>;
   // `service` is the socket of the service to which jobs are passed on; empty: none are. Throws
   // ConfigError.
   RemoteListener(const RemoteOptions& options, std::filesystem::path service,
-                 ServeNode serve_node = {}, OpenFeed open_feed = {});
+                 ServeNode serve_node = {}, OpenFeed open_feed = {}, SayRefused say_refused = {});
   ~RemoteListener();
   std::uint16_t port() const { return port_; }
 
@@ -54,6 +58,8 @@ class RemoteListener {
   void make_room();
   void remove_ended();
   void receive(Peer& peer);
+  void refuse(TcpChannel& channel, std::string_view as, std::string_view why,
+              std::string_view message);
   void begin_serving(Peer& peer);
   void serve_producer(Peer& peer, const std::string& feed);
 
@@ -61,6 +67,7 @@ class RemoteListener {
   const std::filesystem::path service_;
   const ServeNode serve_node_;
   const OpenFeed open_feed_;
+  const SayRefused say_refused_;
   const std::size_t unknown_most_;
   TlsContext tls_;
   protocol::Descriptor socket_;
@@ -70,6 +77,8 @@ class RemoteListener {
   std::atomic<std::size_t> ranks_ = 0;
   std::atomic<std::size_t> producers_ = 0;
   std::atomic<std::size_t> large_frames_ = 0;  // bytes, of all ranks
+  std::mutex said_mutex_;
+  std::set<std::string> said_;  // by said_mutex_: the last lines of refusals
   std::thread thread_;
 };
 

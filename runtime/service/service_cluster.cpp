@@ -115,6 +115,11 @@ void ServiceCluster::listen() {
       },
       [this](const std::string& name) {
         return remote::open_feed_in(parts_.jobs.feeds().folder_of(name), name);
+      },
+      [this](const std::string& line) {
+        boost::asio::post(parts_.loop, [this, line] {
+          parts_.log.say({line, LogLevel::warning, "remote"});
+        });
       });
   if (!cluster_) return;
   if (parts_.http)

@@ -434,11 +434,18 @@ class Refused(Cluster):
         wrong = self.folder / "wrong"
         wrong.write_text("f" * 64 + "\n")
         wrong.chmod(0o600)
-        self.assertIn("does not know the node's token", self.refused(token=wrong))
+        for _ in range(2):
+            self.assertIn("does not know the node's token", self.refused(token=wrong))
+        # The coordinator says it, too: once for each problem.
+        said = "an agent at 127.0.0.1 was refused: this service does not know the node's token"
+        wait_until(lambda: said in self.coordinator.text(), 10, "the coordinator's line")
+        self.assertEqual(self.coordinator.text().count(said), 1)
 
     def test_a_name_that_is_taken(self):
         self.agent("a")
         self.assertIn("an agent called 'a' has joined already", self.refused())
+        said = "an agent at 127.0.0.1 was refused: .*called 'a' has joined already"
+        wait_until(lambda: re.search(said, self.coordinator.text()), 10, "the coordinator's line")
 
     def test_other_data_under_the_same_path(self):
         # The coordinator has indexed it, and then it changes.

@@ -30,7 +30,9 @@ AgentSession::AgentSession(const Host& host)
       acceptor_(loop_, dup(host.listening.get())),
       signals_(loop_, dup(host.signals.get())),
       users_(host.config.quotas),
-      entrance_(std::in_place, host.config) {
+      entrance_(std::in_place, host.config, [this](const std::string& line) {
+        post([this, line] { log_.say({line, LogLevel::warning, "remote"}); });
+      }) {
   memory_.set_most(cache_bytes(config_));
 }
 

@@ -34,7 +34,7 @@ std::string PeerEntrance::listen(const TcpChannel& to_coordinator) {
         [this](TcpChannel& from, std::string_view as, const std::string&) {
           if (as == remote::kPeer) serve(from);
         },
-        [this](const std::string& name) { return open_feed(name); });
+        [this](const std::string& name) { return open_feed(name); }, say_refused_);
   }
   return node_address(config_.tcp, is_set ? config_.tcp.address : own, listener_->port());
 }

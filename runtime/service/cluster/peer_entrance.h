@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "runtime/remote/listener.h"
 #include "runtime/remote/tcp_channel.h"
@@ -18,7 +19,9 @@ namespace batchflow::service {
 
 class PeerEntrance {
  public:
-  explicit PeerEntrance(const NodeConfig& config) : config_(config) {}
+  // Any thread may call `say_refused`.
+  PeerEntrance(const NodeConfig& config, remote::RemoteListener::SayRefused say_refused)
+      : config_(config), say_refused_(std::move(say_refused)) {}
 
   // Listens, and answers at which address: unless another is set, the one by which this node
   // reaches its coordinator. Any thread may call it. Throws ConfigError.
@@ -35,6 +38,7 @@ class PeerEntrance {
   remote::OpenedFeed open_feed(const std::string& name);
 
   const NodeConfig& config_;
+  const remote::RemoteListener::SayRefused say_refused_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::unique_ptr<PeerServer> server_;     // by mutex_
