@@ -118,6 +118,19 @@ class ClusterFolder(Folder):
         return self.node(name, "--cluster-token", str(self.token), "--name", name, *arguments,
                          **more)
 
+    def strict_job(self, node, epochs, **options):
+        """Whatever happens, it must have the bytes that it has alone on one node."""
+        return Job(node, epochs=epochs, order="strict", shuffle_seed=11, **options)
+
+    def strict_results(self, epochs, ranks=1, **options):
+        """What each rank of a strict job has on a service that it has for itself."""
+        alone = self.node("alone", "--dataset", f"rows={self.data}")
+        jobs = [self.strict_job(alone, epochs, rank=rank, world_size=ranks, **options)
+                for rank in range(ranks)]
+        results = [job.result() for job in jobs]
+        self.assertEqual(alone.end(signal.SIGTERM), 0)
+        return results
+
     def check_epochs(self, result, epochs=1):
         self.assertEqual(len(result["keys"]), epochs)
         for keys in result["keys"]:
@@ -169,11 +182,10 @@ class Served(Cluster):
         self.assertEqual(status(self.coordinator.socket)["samples"], len(jobs) * 2 * ROWS)
 
     def test_a_strict_order_has_the_same_bytes_on_every_node_and_alone(self):
-        alone = self.node("alone", "--dataset", f"rows={self.data}")
-        expected = Job(alone, epochs=2, order="strict", shuffle_seed=11).result()
+        [expected] = self.strict_results(2)
         nodes = [self.coordinator, self.agent("a"), self.agent("b")]
         for node in nodes:
-            self.assertEqual(Job(node, epochs=2, order="strict", shuffle_seed=11).result(), expected)
+            self.assertEqual(self.strict_job(node, 2).result(), expected)
 
     def test_the_store_is_read_once_for_all_nodes_and_seeds(self):
         nodes = [self.coordinator, self.agent("a"), self.agent("b")]
@@ -229,39 +241,46 @@ class Files(Cluster):
 
 
 class Lost(Cluster):
+    def jobs_through(self, nodes, fault, epochs=3):
+        """Jobs on all nodes, and strict ones on the first two, go through a fault."""
+        [expected] = self.strict_results(epochs)
+        jobs = [Job(node, epochs=epochs, pause=0.002) for node in nodes]
+        strict = [self.strict_job(node, epochs, pause=0.002) for node in nodes[:2]]
+        for job in jobs + strict:
+            job.begun()
+        fault()
+        for job in jobs:
+            self.check_epochs(job.result(), epochs)
+        for job in strict:
+            self.assertEqual(job.result(), expected)
+
+    def is_killed_and_comes_back(self, node):
+        node.end()
+        time.sleep(0.3)
+        node.start()
+        self.wait_for_nodes({"a", "b"})
+
     def test_an_agent_is_killed_and_comes_back(self):
         nodes = [self.coordinator, self.agent("a"), self.agent("b")]
-        jobs = [Job(node, epochs=3, pause=0.002) for node in nodes]
-        for job in jobs:
-            job.begun()
-        nodes[1].end()
-        time.sleep(0.3)
-        nodes[1].start()
-        self.wait_for_nodes({"a", "b"})
-        for job in jobs:
-            self.check_epochs(job.result(), 3)
+        self.jobs_through(nodes, lambda: self.is_killed_and_comes_back(nodes[1]))
 
     def test_the_coordinator_is_killed_and_comes_back(self):
         nodes = [self.coordinator, self.agent("a"), self.agent("b")]
-        jobs = [Job(node, epochs=3, pause=0.002) for node in nodes]
-        for job in jobs:
-            job.begun()
-        self.coordinator.end()
-        time.sleep(0.3)
-        self.coordinator.start()
-        self.wait_for_nodes({"a", "b"})
-        for job in jobs:
-            self.check_epochs(job.result(), 3)
+        self.jobs_through(nodes, lambda: self.is_killed_and_comes_back(self.coordinator))
 
     def test_an_agent_that_stands_still_is_lost_and_comes_back(self):
+        [expected] = self.strict_results(3)
         nodes = [self.coordinator, self.agent("a")]
         job = Job(self.coordinator, epochs=3, pause=0.002)
+        strict = self.strict_job(self.coordinator, 3, pause=0.002)
         job.begun()
+        strict.begun()
         nodes[1].process.send_signal(signal.SIGSTOP)
         wait_until(lambda: not self.nodes(), 20, "the loss of the agent")
         nodes[1].process.send_signal(signal.SIGCONT)
         self.wait_for_nodes({"a"})
         self.check_epochs(job.result(), 3)
+        self.assertEqual(strict.result(), expected)
 
     def test_agents_end_when_they_are_told_to(self):
         agent = self.agent("a")
@@ -302,11 +321,13 @@ class Lost(Cluster):
         for epoch in range(epochs):
             both = sorted(key for result in results for key in result["keys"][epoch])
             self.assertEqual(both, list(range(ROWS)))
+        return results
 
     def test_ranks_on_several_nodes_outlive_the_coordinator(self):
+        expected = self.strict_results(4, ranks=3, job_name="wide")
         agents = [self.agent("a"), self.agent("b")]
         for order in ["relaxed", "strict"]:
-            jobs = self.spread_job([self.coordinator, *agents], 4, order=order)
+            jobs = self.spread_job([self.coordinator, *agents], 4, order=order, shuffle_seed=11)
             for job in jobs:
                 job.begun()
             for _ in range(4):
@@ -314,7 +335,9 @@ class Lost(Cluster):
                 self.coordinator.start()
                 self.wait_for_nodes({"a", "b"})
                 time.sleep(0.3)
-            self.check_spread(jobs, 4)
+            results = self.check_spread(jobs, 4)
+            if order == "strict":
+                self.assertEqual(results, expected)
 
     def test_ranks_on_several_nodes_outlive_an_agent(self):
         agents = [self.agent("a"), self.agent("b")]

@@ -1,7 +1,9 @@
-"""Many faults at random, one after the other, while jobs run: each sample of each epoch once.
+"""Many faults, one after the other, while jobs run: each sample of each epoch once, by what the
+jobs say and by their receipts; and strict orders with the bytes that they have without faults.
 
-BATCHFLOW_FAULTS and BATCHFLOW_SEED choose how many faults, and which. The schedule comes from the
-seed alone: it is drawn before anything starts, and its digest is printed.
+BATCHFLOW_FAULTS and BATCHFLOW_SEED choose how many faults, and which: one of each kind first, and
+then at random. The schedule comes from the seed alone: it is drawn before anything starts, and its
+digest is printed.
 """
 
 import hashlib
@@ -20,20 +22,24 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools" / "bench"))
 from hosts import Hosts  # noqa: E402
 from support import listens, wait_until  # noqa: E402
 from test_cluster import ClusterFolder, Job  # noqa: E402
+from test_receipts import verify  # noqa: E402
 
 PROBLEM = Hosts.problem()
 FAULTS = int(os.environ.get("BATCHFLOW_FAULTS", "15"))
 SEED = int(os.environ.get("BATCHFLOW_SEED", "1"))
 CANDIDATES, AGENTS = ["a", "b", "c"], ["d", "e"]
 PORT = 9838
-# What happens to a node, and to which part of all faults. `both`: to the coordinator, too.
+EPOCHS = 2  # of each job
+# What happens to a node, and to how many of 100 faults that are drawn at random. `both`: to the
+# coordinator, too.
 KINDS = {"kill": 30, "both": 8, "all": 2, "stop": 15, "end": 15, "cut": 20, "mute": 10}
 
 
 def schedule(seed, faults):
     """Of each fault: what, to which node, how long it lasts, and how long nothing happens then."""
     draws = random.Random(seed)
-    kinds = draws.choices(list(KINDS), weights=list(KINDS.values()), k=faults)
+    first = draws.sample(list(KINDS), k=min(faults, len(KINDS)))
+    kinds = first + draws.choices(list(KINDS), weights=list(KINDS.values()), k=faults - len(first))
     return [(kind, draws.choice(CANDIDATES + AGENTS), round(draws.uniform(0.05, 3.0), 3),
              round(draws.uniform(0.05, 0.8), 3)) for kind in kinds]
 
@@ -57,6 +63,7 @@ class ManyFaults(ClusterFolder):
 
     def setUp(self):
         super().setUp()
+        [self.expected] = self.strict_results(EPOCHS)
         self.hosts = Hosts(CANDIDATES + AGENTS)
         self.addCleanup(self.hosts.close)
         addresses = {name: f"{self.hosts.address(name)}:{PORT}" for name in CANDIDATES}
@@ -73,19 +80,29 @@ class ManyFaults(ClusterFolder):
     def start_job(self, name, number):
         # A loader waits for a service that goes away, and not for one that was never there.
         wait_until(lambda: listens(self.nodes[name].socket), 60, f"the socket of {name}")
-        order = ["relaxed", "strict"][number % 2]
-        self.jobs[name] = Job(self.nodes[name], epochs=2, pause=0.004, order=order,
-                              shuffle_seed=number, job_name=f"job-{name}-{number}")
-        self.jobs[name].begun()
+        more = {"pause": 0.004, "job_name": f"job-{name}-{number}",
+                "receipts": str(self.folder / f"receipts-{number}")}
+        node = self.nodes[name]
+        job = (self.strict_job(node, EPOCHS, **more) if number % 2 else
+               Job(node, epochs=EPOCHS, order="relaxed", shuffle_seed=number, **more))
+        job.receipts, job.is_strict = more["receipts"], number % 2 == 1
+        self.jobs[name] = job
+        job.begun()
         self.number = number + 1
 
     def take_ended_jobs(self, waits=False):
         for name, job in list(self.jobs.items()):
             if not waits and job.process.poll() is None:
                 continue
-            for keys in job.result(600)["keys"]:
+            result = job.result(600)
+            for keys in result["keys"]:
                 self.assertEqual(sorted(keys), list(range(self.ROWS)), f"seed {SEED}")
                 self.epochs += 1
+            if job.is_strict:
+                self.assertEqual(result, self.expected, f"seed {SEED}")
+            verified = verify(job.receipts)
+            self.assertEqual(verified.returncode, 0, f"seed {SEED}: {verified.stderr}")
+            self.assertIn(f"{EPOCHS} epochs verified", verified.stdout)
             del self.jobs[name]
             if not waits:
                 self.start_job(name, self.number)
@@ -128,6 +145,8 @@ class ManyFaults(ClusterFolder):
 
     def test_every_sample_comes_once_an_epoch_whatever_fails(self):
         planned = schedule(SEED, FAULTS)
+        if FAULTS >= len(KINDS):
+            self.assertEqual({kind for kind, *_ in planned[:len(KINDS)]}, set(KINDS))
         digest = hashlib.sha256(json.dumps(planned).encode()).hexdigest()[:16]
         self.assertEqual(planned, schedule(SEED, FAULTS))
         for number, name in enumerate(["a", "b", "d", "e"]):
@@ -150,7 +169,8 @@ class ManyFaults(ClusterFolder):
         sockets = [str(one) for one in self.folder.rglob("*") if one.is_socket()]
         self.assertEqual(sockets, [])
         print(f"seed {SEED}, schedule {digest}: {FAULTS} faults in {healed - began:.0f} s, "
-              f"{self.epochs} epochs of {self.ROWS} samples, each sample once; all jobs had ended "
+              f"{self.epochs} epochs of {self.ROWS} samples, each sample once, also by their "
+              "receipts; all jobs had ended "
               f"{time.monotonic() - healed:.1f} s after the last fault")
 
 

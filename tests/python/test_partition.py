@@ -56,17 +56,21 @@ class OnHosts(ClusterFolder):
 class Cut(OnHosts):
     def setUp(self):
         super().setUp()
+        [self.expected] = self.strict_results(3)
         self.first = self.coordinator("a")
         for name in "bc":
             self.agent(name, "a")
         self.wait_for_agents(self.first, "bc")
         self.jobs = {name: Job(node, epochs=3, pause=0.003) for name, node in self.nodes.items()}
-        for job in self.jobs.values():
+        self.strict = [self.strict_job(self.nodes[name], 3, pause=0.003) for name in "ab"]
+        for job in [*self.jobs.values(), *self.strict]:
             job.begun()
 
     def check_jobs(self):
         for job in self.jobs.values():
             self.check_epochs(job.result(), 3)
+        for job in self.strict:
+            self.assertEqual(job.result(), self.expected)
 
     def test_a_link_is_cut_and_heals(self):
         self.hosts.cut("b")
