@@ -382,6 +382,24 @@ class Pages(Cluster):
         self.coordinator.end()
         wait_until(lambda: "agent_has_coordinator 0" in self.metrics_or_nothing(port), 30, "a page")
 
+    def test_the_coordinator_shows_an_agent_and_a_job_there(self):
+        job = Job(self.agent("a"), epochs=6, pause=0.005, job_name="there")
+        job.begun()
+        wait_until(lambda: self.nodes()["a"]["prepared_samples"] > 0, 30, "the agent's report")
+        metrics = self.page(self.coordinator_page, "metrics")
+        self.assertIn('batchflow_node_ready{node="a"} 1\n', metrics)
+        self.assertIn('batchflow_node_ranks{node="a"} 1\n', metrics)
+        page = self.page(self.coordinator_page)
+        self.assertIn("<tr><td>a</td><td>1</td>", page)
+        self.assertIn("<tr><td>there</td>", page)
+        shown = {words[0]: subprocess.run(
+            [CTL, "--service", self.coordinator.socket, *words], check=True, text=True,
+            stdout=subprocess.PIPE, timeout=60).stdout for words in (["top", "1"], ["jobs"])}
+        self.assertRegex(shown["top"], r"\n1 +a +1 ")
+        for text in shown.values():
+            self.assertRegex(text, r"(?m)^there +rows ")
+        self.check_epochs(job.result(), 6)
+
     def metrics_or_nothing(self, port):
         try:
             return self.page(port, "metrics")
@@ -444,6 +462,37 @@ class Quotas(Cluster):
         for one in connections:
             one.close()
         return bool(refused)
+
+
+STRANGER = 54321  # a user that the machine does not know
+JOB_OF_A_STRANGER = f"""
+import os
+from batchflow.library import library
+library()  # the user may perhaps not read its folder
+os.setgroups([])
+os.setgid({STRANGER})
+os.setuid({STRANGER})
+""" + JOB
+
+
+@unittest.skipUnless(os.geteuid() == 0, "only root can become another user")
+class OtherUsers(Cluster):
+    def setUp(self):
+        super().setUp()
+        self.folder.chmod(0o755)
+
+    def test_a_user_reads_at_an_agent_what_the_user_may_read_on_its_machine(self):
+        agent = self.agent("a")
+        self.check_epochs(Job(agent).result())
+        for _ in range(2):
+            self.data.chmod(0o700)
+            job = Job(agent, code=JOB_OF_A_STRANGER)
+            out, problem = rest_of(job.process, 60)
+            self.assertNotEqual(job.process.returncode, 0, out)
+            self.assertEqual(out, "")
+            self.assertIn(f"user {STRANGER} has not shown the right to read {self.data}", problem)
+            self.data.chmod(0o755)
+            self.check_epochs(Job(agent, code=JOB_OF_A_STRANGER).result())
 
 
 class Refused(Cluster):

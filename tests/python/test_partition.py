@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools" / "bench"))
 
 from hosts import Hosts  # noqa: E402
 from support import CTL, status, wait_until  # noqa: E402
-from test_cluster import ClusterFolder, Job  # noqa: E402
+from test_cluster import Cluster, ClusterFolder, Job  # noqa: E402
 from test_takeover import coordinator_of  # noqa: E402
 
 PROBLEM = Hosts.problem()
@@ -143,6 +143,53 @@ class Slow(OnHosts):
         self.assertNotIn("to and from node 'c'", said)
         for job in jobs:
             self.check_epochs(job.result(300), 3)
+
+
+def failing(what):
+    return ("env", f"BATCHFLOW_FAILPOINTS={what}")
+
+
+class SlowDrive(Cluster):
+    ROWS, WIDTH = 40_000, 256  # 80 MB, of which each node is the home of a third
+
+    def test_doctor_names_the_node_with_the_slow_drive(self):
+        nodes = [self.coordinator, self.agent("a", before=failing("storage.read.error=delay-5")),
+                 self.agent("b")]
+        # Each sample is read once, so the doctor begins before the jobs do.
+        doctor = subprocess.Popen([CTL, "--service", self.coordinator.socket, "doctor", "--seconds",
+                                   "15"], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(doctor.stdout.close)
+        self.addCleanup(doctor.kill)
+        time.sleep(0.5)
+        jobs = [Job(node, code=JOB_OF_WIDE_ROWS, order="relaxed", shuffle_seed=seed)
+                for seed, node in enumerate(nodes)]
+        said = doctor.communicate(timeout=120)[0]
+        self.assertRegex(said, r"node: node 'a' reads \S+ \S+/s from the store while it reads, and "
+                               r"the others \S+ \S+/s: look at its drive")
+        self.assertNotIn("node 'b' reads", said)
+        self.assertNotIn("the coordinator reads", said)
+        for job in jobs:
+            self.check_epochs(job.result(300))
+
+
+class SlowCores(Cluster):
+    def test_doctor_names_the_node_with_the_slow_cores(self):
+        nodes = [self.coordinator,
+                 self.agent("a", before=failing("service.prepare.memory=delay-200")),
+                 self.agent("b")]
+        jobs = [Job(node, epochs=6, pause=0.005, order="relaxed", shuffle_seed=seed)
+                for seed, node in enumerate(nodes)]
+        said = ""
+        deadline = time.monotonic() + 60
+        while "node 'a' takes" not in said and time.monotonic() < deadline:
+            said += subprocess.run([CTL, "--service", self.coordinator.socket, "doctor",
+                                    "--seconds", "2"], stdout=subprocess.PIPE, text=True,
+                                   timeout=60).stdout
+        self.assertRegex(said, r"node 'a' takes \S+ ms to prepare a sample, and the others \S+: "
+                               r"look for other load on its cores")
+        self.assertNotIn("node 'b' takes", said)
+        for job in jobs:
+            self.check_epochs(job.result(300), 6)
 
 
 if __name__ == "__main__":
