@@ -46,8 +46,8 @@ void ServiceCluster::begin(const Post& post) {
         parts_.joining->gone(peer);
         parts_.end_if_drained();
       },
-      parts_.config.cluster.lost_after, term_ ? term_->name() : TermName{},
-      [this](const std::string& why) { end_term(why); }});
+      parts_.config.cluster.lost_after, parts_.config.cluster.unsent_most,
+      term_ ? term_->name() : TermName{}, [this](const std::string& why) { end_term(why); }});
   parts_.users.on_change([this] { cluster_->limits_changed(); });
 }
 

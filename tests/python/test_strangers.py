@@ -2,6 +2,7 @@
 is."""
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -18,10 +19,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools" / "bench"))
 
 from support import wait_until  # noqa: E402
-from test_cluster import Cluster, Job  # noqa: E402
+from test_cluster import TOKEN, Cluster, Job  # noqa: E402
 from test_partition import PROBLEM, OnHosts  # noqa: E402
 
 HEAD = struct.Struct("=IIQ")  # of a frame: its kind, nothing, its bytes
+NODE_MESSAGES = Path(__file__).resolve().parents[2] / "runtime/service/cluster/node_messages.h"
 CLOCK = os.environ.get("BATCHFLOW_JUMPING_CLOCK", "")
 
 
@@ -125,6 +127,19 @@ class Authorities(Cluster):
             self.made[name] = folder
         return ["--tcp-certificate", str(folder / "cert.pem"), "--tcp-key", str(folder / "key.pem")]
 
+    def expired(self):
+        """A key and a certificate that our authority signed, and that held until yesterday."""
+        folder = self.made["expired"] = self.folder / "authority-expired"
+        folder.mkdir()
+        (folder / "extensions").write_text("subjectAltName=IP:127.0.0.1\n")
+        ours = self.made["ours"]
+        for words in (["req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=127.0.0.1",
+                       "-keyout", folder / "key.pem", "-out", folder / "asked.pem"],
+                      ["x509", "-req", "-in", folder / "asked.pem", "-CA", ours / "cert.pem",
+                       "-CAkey", ours / "key.pem", "-set_serial", "7", "-days", "-1", "-extfile",
+                       folder / "extensions", "-out", folder / "cert.pem"]):
+            subprocess.run(["openssl", *words], check=True, stderr=subprocess.DEVNULL, timeout=60)
+
     def node(self, name, *arguments, **more):
         if name == "coordinator":
             arguments += (*self.certificate("ours"), "--cluster-authorities",
@@ -162,12 +177,61 @@ class Authorities(Cluster):
             self.check_epochs(job.result())
         self.assertEqual(set(self.nodes()), {"a"})
         self.assertEqual(agents[1].text().count("this coordinator cannot reach"), 1)
-        agents[1].end()
-        agents[1].command = [word.replace("authority-others", "authority-ours")
-                             for word in agents[1].command]
-        agents[1].start()
-        self.wait_for_nodes({"a", "b"})
-        self.check_epochs(Job(agents[1]).result())
+        self.come_back_with_ours(agents[1], "others")
+        self.assertEqual(set(self.nodes()), {"a", "b"})
+
+    def test_an_agent_with_an_expired_certificate_stays_outside_and_both_sides_say_why(self):
+        self.expired()
+        agent = self.agent("b", own="expired")
+        said = r"this coordinator cannot reach 'b' at tls://\S+: .*certificate has expired"
+        for node in [self.coordinator, agent]:
+            wait_until(lambda: re.search(said, node.text()), 30, "the complaint")
+        self.check_epochs(Job(self.coordinator).result())
+        self.assertEqual(self.nodes(), {})
+        self.come_back_with_ours(agent, "expired")
+
+    def come_back_with_ours(self, agent, before):
+        agent.end()
+        agent.command = [word.replace(f"authority-{before}", "authority-ours")
+                         for word in agent.command]
+        agent.start()
+        self.wait_for_nodes({"b"})
+        self.check_epochs(Job(agent).result())
+
+
+class TakesNothing(Cluster):
+    """An agent that has joined, and reads nothing of what is sent to it."""
+
+    def node(self, name, *arguments, **more):
+        if name == "coordinator":
+            config = self.folder / "node.yaml"
+            config.write_text(f"kind: node\ncluster: {{token_file: {self.token}, unsent: 1mib}}\n")
+            arguments = ("--config", str(config), *arguments)
+        return super().node(name, *arguments, **more)
+
+    def test_its_link_ends_and_jobs_go_on(self):
+        jobs = [Job(node, epochs=3, pause=0.002) for node in [self.coordinator, self.agent("a")]]
+        for job in jobs:
+            job.begun()
+        protocol = int(re.search(r"kNodeProtocol = (\d+);", NODE_MESSAGES.read_text())[1])
+        with socket.create_connection(("127.0.0.1", self.port), 30) as stranger:
+            for message in (
+                    {"type": "token", "token": TOKEN, "as": "agent"},
+                    {"type": "agent", "protocol": protocol, "version": "of a test",
+                     "name": "stranger", "state": "of a stranger", "cores": 1, "memory": 1 << 26,
+                     "address": f"tcp://127.0.0.1:{self.port}", "cluster": "", "term": 0}):
+                stranger.sendall(frame(json.dumps(message).encode()))
+            # Each gets an answer, which waits for the stranger.
+            asked = frame(json.dumps({"type": "rank", "rank": 1, "user": os.getuid(), "shown": [],
+                                      "frame": '{"type": "?"}'}).encode()) * 1000
+            with contextlib.suppress(ConnectionError, TimeoutError):
+                for _ in range(1000):
+                    stranger.sendall(asked)
+            wait_until(lambda: re.search(r"node \d+ 'stranger' is lost: it takes nothing: 1 MiB wait",
+                                         self.coordinator.text()), 60, "the complaint")
+        for job in jobs:
+            self.check_epochs(job.result(), 3)
+        self.assertEqual(set(self.nodes()), {"a"})
 
 
 @unittest.skipUnless(CLOCK, "no library can be preloaded here")

@@ -252,7 +252,8 @@ void AgentSession::begin(Joined joined) {
   node_ = joined.node;
   page_ = with_host(joined.page, host_of_coordinator());
   channel_ = std::move(joined.channel);
-  link_ = std::make_shared<NodeLink>(loop_, *channel_, config_.cluster.lost_after);
+  link_ = std::make_shared<NodeLink>(loop_, *channel_, config_.cluster.lost_after,
+                                     config_.cluster.unsent_most);
   const auto posting = [this](std::function<void()> what) { post(std::move(what)); };
   peers_ = std::make_unique<PeerLinks>(
       NodeAccess{config_.tcp.cluster_token_file, config_.cluster.authorities}, posting,

@@ -49,7 +49,8 @@ Cluster::Agent* Cluster::find(NodeId node) const {
 void Cluster::serve(TcpChannel& channel, const std::string& from) {
   std::string problem;
   std::optional<AgentGreeting> greeting = read_greeting(channel, problem);
-  const auto link = std::make_shared<NodeLink>(host_.loop, channel, host_.silence);
+  const auto link =
+      std::make_shared<NodeLink>(host_.loop, channel, host_.silence, host_.unsent_most);
   if (greeting && greeting->protocol != kNodeProtocol) {
     problem = fmt::format(
         "the coordinator {} speaks version {} of the nodes' protocol, and the agent {} speaks "

@@ -49,6 +49,7 @@ class Cluster {
     std::function<bool(Peer& peer, std::string_view frame, std::string& problem)> on_frame;
     std::function<void(Peer& peer)> on_end;
     std::chrono::milliseconds silence;  // after which a node is lost
+    Bytes unsent_most;                  // that may wait for a node, which is lost then
     TermName term;
     // This node is to coordinate no more: an agent has served a newer term, or most nodes are gone,
     // and one of them may coordinate the others.

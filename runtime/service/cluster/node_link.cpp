@@ -28,8 +28,12 @@ bool is_readable(int socket) {
 
 // The loop waits for a copy of the descriptor, which may live longer than the channel.
 NodeLink::NodeLink(boost::asio::io_context& loop, TcpChannel& channel,
-                   std::chrono::milliseconds silence)
-    : loop_(loop), channel_(channel), silence_(silence), socket_(loop, dup(channel.socket())) {}
+                   std::chrono::milliseconds silence, Bytes unsent_most)
+    : loop_(loop),
+      channel_(channel),
+      silence_(silence),
+      unsent_most_(unsent_most),
+      socket_(loop, dup(channel.socket())) {}
 
 void NodeLink::close() {
   const std::lock_guard lock(mutex_);
@@ -49,7 +53,7 @@ void NodeLink::write(remote::RemoteKind kind, std::span<const std::byte> bytes) 
   if (closed_ || !channel_.is_open()) return;
   if (unsent_.empty()) moved_ = Clock::now();
   append(kind, bytes);
-  if (unsent_.size() - sent_ > kUnsentMost)
+  if (unsent_.size() - sent_ > unsent_most_)
     return channel_.shut(
         fmt::format("it takes nothing: {} MiB wait for it", (unsent_.size() - sent_) >> 20));
   if (waits_to_write_ || std::exchange(flush_due_, true)) return;

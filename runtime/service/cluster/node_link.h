@@ -33,14 +33,13 @@ struct NodeFrame {
 
 class NodeLink : public std::enable_shared_from_this<NodeLink> {
  public:
-  static constexpr Bytes kUnsentMost = Bytes{256} << 20;
   static constexpr std::size_t kFrameMost = std::size_t{64} << 20;
   static constexpr std::chrono::milliseconds kBeat{500};
 
-  // The other side is lost if nothing comes from it for `silence`. The channel is used until
-  // close().
+  // The other side is lost if nothing comes from it for `silence`, or if more than `unsent_most`
+  // bytes wait for it. The channel is used until close().
   NodeLink(boost::asio::io_context& loop, remote::TcpChannel& channel,
-           std::chrono::milliseconds silence);
+           std::chrono::milliseconds silence, Bytes unsent_most);
   NodeLink(const NodeLink&) = delete;
 
   // Any thread may call these.
@@ -73,6 +72,7 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   boost::asio::io_context& loop_;
   remote::TcpChannel& channel_;
   const std::chrono::milliseconds silence_;
+  const Bytes unsent_most_;
   boost::asio::posix::stream_descriptor socket_;  // of the loop alone
   Post post_;
   std::function<void(NodeFrame)> take_;

@@ -379,6 +379,7 @@ void read_cluster(config::ConfigSection& cluster, NodeConfig& config) {
   config.cluster.authorities = cluster.text("authorities", "");
   config.cluster.lost_after = std::chrono::duration_cast<std::chrono::milliseconds>(
       cluster.duration("lost_after", config.cluster.lost_after));
+  config.cluster.unsent_most = cluster.bytes("unsent", config.cluster.unsent_most, Bytes{1} << 20);
 }
 
 void read_http(config::ConfigSection& http, NodeConfig& config) {

@@ -62,6 +62,7 @@ struct ClusterOptions {
   std::string authorities;  // that sign other nodes' certificates; empty: the system's
   // A node that says nothing for so long is lost.
   std::chrono::milliseconds lost_after{2000};
+  Bytes unsent_most = Bytes{256} << 20;  // that may wait for a node, which is lost then
   friend bool operator==(const ClusterOptions&, const ClusterOptions&) = default;
 };
 
