@@ -25,7 +25,7 @@ and times to recover, and rates beside what else the same machine does. Rows are
   data, cache and settings; nothing is fitted.
 - transfer: two hosts (network namespaces) with links of 8 Gbit/s. A job at one trains on what the
   other keeps, in rows of 256 KB. The rate beside that of iperf3 on the same link, and the processor time of both
-  services for each GB; without TLS.
+  services for each GB; by TCP, and by TLS with certificates that are made for it.
 
 Exit code 1: a job did not have each sample of an epoch once.
 """
@@ -337,8 +337,58 @@ def control(folder: Path, data: Path, agents: int, batch: int, seconds: float,
     return found
 
 
-def transfer(folder: Path, rows: int) -> dict[str, float]:
-    """A job on one host trains on what the other host keeps."""
+def write_certificate(folder: Path, address: str) -> tuple[Path, Path]:
+    """A certificate for the address, which is its own authority, and its key."""
+    certificate, key = folder / "cert.pem", folder / "key.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+                    "-subj", f"/CN={address}", "-addext", f"subjectAltName=IP:{address}", "-keyout",
+                    key, "-out", certificate], check=True, stderr=subprocess.DEVNULL)
+    return certificate, key
+
+
+def fetch(folder: Path, hosts: Any, rows: int, by_tls: bool) -> dict[str, float]:
+    """A job on host b trains on what host a keeps."""
+    folder.mkdir()
+    data = folder / "rows"
+    write_rows(data, rows, LARGE_ROW)
+    token, port = write_token(folder), 9838
+    own: dict[str, list[str]] = {name: ["--cluster-token", str(token), "--workers", "1"]
+                                 for name in "ab"}
+    if by_tls:
+        authorities = folder / "authorities.pem"
+        for name, words in own.items():
+            (folder / f"of-{name}").mkdir()
+            certificate, key = write_certificate(folder / f"of-{name}", hosts.address(name))
+            with authorities.open("ab") as file:
+                file.write(certificate.read_bytes())
+            words += ["--tcp-certificate", str(certificate), "--tcp-key", str(key),
+                      "--cluster-authorities", str(authorities)]
+    a = Node(folder / "a", "--dataset", f"rows={data}", "--tcp", f"{hosts.address('a')}:{port}",
+             "--memory", "6gib", *own["a"], before=hosts.command("a", []))
+    b = Node(folder / "b", "--join", f"{'tls' if by_tls else 'tcp'}://{hosts.address('a')}:{port}",
+             "--name", "b", "--memory", "512mib", *own["b"], before=hosts.command("b", []))
+    wait_for_agents(a, 1)
+    Job(a, rows, shuffle_seed=1, epochs=1).longest_pause_s()  # all is kept from here on
+    # Only what the link brings takes time: the job computes nothing.
+    time.sleep(1.2)
+    before = {node: node.cpu_s() for node in (a, b)}
+    fetched = service.status(a.socket)["nodes"][0]["fetched_bytes"]
+    job = Job(b, rows, shuffle_seed=2, epochs=1)
+    job.longest_pause_s()
+    seconds = job.times[-1] - job.times[0]
+    time.sleep(1.2)
+    moved = service.status(a.socket)["nodes"][0]["fetched_bytes"] - fetched
+    found = {"rate": moved / seconds, "fetched": moved / (rows * LARGE_ROW),
+             "sender_cpu_s_gb": (a.cpu_s() - before[a]) / moved * 1e9,
+             "receiver_cpu_s_gb": (b.cpu_s() - before[b]) / moved * 1e9}
+    for node in (b, a):
+        node.end(signal.SIGTERM)
+    shutil.rmtree(folder)
+    return found
+
+
+def transfer(folder: Path, rows: int, ways: list[str]) -> dict[str, dict[str, float]]:
+    """What iperf3 moves over a link, and what the service does, by each way on the same link."""
     from hosts import Hosts
     with Hosts(["a", "b"], "8gbit") as hosts:
         server = hosts.start("a", ["iperf3", "-s", "-1", "-J"], stdout=subprocess.DEVNULL)
@@ -347,36 +397,12 @@ def transfer(folder: Path, rows: int) -> dict[str, float]:
                                                     "-t", "5"]), stdout=subprocess.PIPE, check=True)
         server.wait(30)
         end = json.loads(answer.stdout)["end"]
-        iperf = end["sum_received"]["bits_per_second"] / 8
-        iperf_cpu = sum(end["cpu_utilization_percent"][side] for side in
-                        ("host_total", "remote_total")) / 100 * 5 / end["sum_received"]["bytes"] * 1e9
-        folder.mkdir()
-        data = folder / "rows"
-        write_rows(data, rows, LARGE_ROW)
-        token, port = write_token(folder), 9838
-        shared = ["--cluster-token", str(token), "--workers", "1"]
-        a = Node(folder / "a", "--dataset", f"rows={data}", "--tcp", f"{hosts.address('a')}:{port}",
-                 "--memory", "6gib", *shared, before=hosts.command("a", []))
-        b = Node(folder / "b", "--join", f"tcp://{hosts.address('a')}:{port}", "--name", "b",
-                 "--memory", "512mib", *shared, before=hosts.command("b", []))
-        wait_for_agents(a, 1)
-        Job(a, rows, shuffle_seed=1, epochs=1).longest_pause_s()  # all is kept from here on
-        # Only what the link brings takes time: the job computes nothing.
-        time.sleep(1.2)
-        before = {node: node.cpu_s() for node in (a, b)}
-        fetched = service.status(a.socket)["nodes"][0]["fetched_bytes"]
-        job = Job(b, rows, shuffle_seed=2, epochs=1)
-        job.longest_pause_s()
-        seconds = job.times[-1] - job.times[0]
-        time.sleep(1.2)
-        moved = service.status(a.socket)["nodes"][0]["fetched_bytes"] - fetched
-        found = {"iperf3": iperf, "rate": moved / seconds, "fetched": moved / (rows * LARGE_ROW),
-                 "iperf3_cpu_s_gb": iperf_cpu,
-                 "sender_cpu_s_gb": (a.cpu_s() - before[a]) / moved * 1e9,
-                 "receiver_cpu_s_gb": (b.cpu_s() - before[b]) / moved * 1e9}
-        for node in (b, a):
-            node.end(signal.SIGTERM)
-        shutil.rmtree(folder)
+        cpu_s = sum(end["cpu_utilization_percent"][side]
+                    for side in ("host_total", "remote_total")) / 100 * 5
+        found = {"iperf3": {"rate": end["sum_received"]["bits_per_second"] / 8,
+                            "cpu_s_gb": cpu_s / end["sum_received"]["bytes"] * 1e9}}
+        for way in ways:
+            found[way] = fetch(folder, hosts, rows, way == "TLS")
         return found
 
 
@@ -534,13 +560,23 @@ def measure_transfer(folder: Path, data: Path, arguments: argparse.Namespace) ->
         print(f"transfer: left out: {problem}")
         return problem
     rows = 1024 if arguments.quick else 4096
-    rounds = [transfer(folder, rows) for _ in range(arguments.rounds)]
-    print(f"transfer: {spread([one['rate'] / 1e6 for one in rounds], ',.0f')} MB/s, "
-          f"{spread([one['rate'] / one['iperf3'] for one in rounds], '.2f')} of iperf3's; processor "
-          f"time for each GB: {spread([one['sender_cpu_s_gb'] for one in rounds], '.2f')} s where it "
-          f"is kept, {spread([one['receiver_cpu_s_gb'] for one in rounds], '.2f')} s where it is "
-          f"trained on (iperf3, both: {spread([one['iperf3_cpu_s_gb'] for one in rounds], '.2f')})",
-          flush=True)
+    ways = ["TCP", "TLS"]
+    if not shutil.which("openssl"):
+        ways.remove("TLS")
+        print("transfer: TLS is left out: openssl is not installed (apt-get install openssl)")
+    rounds = [transfer(folder, rows, ways) for _ in range(arguments.rounds)]
+    iperf_cpu = spread([one["iperf3"]["cpu_s_gb"] for one in rounds], ".2f")
+    print(f"transfer, of iperf3's rate and processor time for each GB (iperf3, both sides: "
+          f"{iperf_cpu} s):")
+    print(f"{'':<28}" + "".join(f"{way:>24}" for way in ways))
+    for name, form, figure in (
+            ("MB/s", ",.0f", lambda one, way: one[way]["rate"] / 1e6),
+            ("part of iperf3's", ".2f", lambda one, way: one[way]["rate"] / one["iperf3"]["rate"]),
+            ("s a GB where it is kept", ".2f", lambda one, way: one[way]["sender_cpu_s_gb"]),
+            ("s a GB where it trains", ".2f",
+             lambda one, way: one[way]["receiver_cpu_s_gb"])):
+        print(f"{name:<28}" + "".join(
+            f"{spread([figure(one, way) for one in rounds], form):>24}" for way in ways), flush=True)
     return rounds
 
 
