@@ -38,7 +38,7 @@ def evaluate(model, data_loader):
         for image, target in data_loader:
             correct += (model(image).argmax(1) == target).sum().item()
             seen.append(list(zip(ids_of(image), target.tolist())))
-    return seen
+    return seen, correct / len(data_loader.dataset)
 
 
 def load_data(root):
@@ -57,11 +57,12 @@ def main(root):
     data_loader_test = DataLoader(dataset_test, batch_size=5, sampler=test_sampler, num_workers=1)
     model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 12 * 12, len(dataset.classes)))
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    optimizer = torch.optim.SGD(model.parameters(), 0.05)
     for epoch in range(2):
         print(json.dumps({"train": train_one_epoch(model, criterion, optimizer, data_loader),
                           "length": len(data_loader)}))
-        print(json.dumps({"val": evaluate(model, data_loader_test), "length": len(data_loader_test)}))
+        seen, accuracy = evaluate(model, data_loader_test)
+        print(json.dumps({"val": seen, "length": len(data_loader_test), "accuracy": accuracy}))
     print(json.dumps({"loaders": [type(one).__name__ for one in (data_loader, data_loader_test)]}))
 
 

@@ -61,16 +61,19 @@ def main(root):
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
     for epoch in range(2):
         for name, loader in (("train", train), ("val", val)):
-            seen = []
+            seen, right = [], 0
             for inputs, images, target in loader:
-                loss = nn.functional.cross_entropy(model(inputs), target)
+                output = model(inputs)
+                loss = nn.functional.cross_entropy(output, target)
+                right += (output.argmax(1) == target).sum().item()
                 if name == "train":
                     optimizer.zero_grad()
                     loss.backward()
                     optimizer.step()
                 corner = images[:, :, 0, 0].long()
                 seen.append(list(zip((corner[:, 0] + 256 * corner[:, 1]).tolist(), target.tolist())))
-            print(json.dumps({name: seen, "length": len(loader)}))
+            print(json.dumps({name: seen, "length": len(loader),
+                              "accuracy": right / sum(map(len, seen))}))
     print(json.dumps({"loaders": [type(one.loader).__name__ for one in (train, val)]}))
 
 

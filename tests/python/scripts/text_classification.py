@@ -64,7 +64,7 @@ def main(root):
     eval_dataloader = DataLoader(Features(f"{root}/eval.jsonl"), collate_fn=default_data_collator,
                                  batch_size=4)
     model = Classifier()
-    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), 0.1)
     for epoch in range(2):
         model.train()
         seen = []
@@ -77,13 +77,15 @@ def main(root):
             optimizer.zero_grad()
         print(json.dumps({"train": seen, "length": len(train_dataloader)}))
         model.eval()
-        seen = []
+        seen, right = [], 0
         for step, batch in enumerate(eval_dataloader):
             seen.append(rows_of(batch))
             batch.pop("idx")
             with torch.no_grad():
-                model(**batch)
-        print(json.dumps({"val": seen, "length": len(eval_dataloader)}))
+                _, logits = model(**batch)
+            right += (logits.argmax(1) == batch["labels"]).sum().item()
+        print(json.dumps({"val": seen, "length": len(eval_dataloader),
+                          "accuracy": right / len(eval_dataloader.dataset)}))
     print(json.dumps({"loaders": [type(one).__name__ for one in (train_dataloader, eval_dataloader)]}))
 
 
