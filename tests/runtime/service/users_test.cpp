@@ -255,6 +255,26 @@ TEST_CASE("another user's job names a dataset, and its client shows that it can 
   stranger.check();
 }
 
+// It would run as the service's user. remote_test.cpp has remote jobs, tests/python/test_steps.py
+// those that may.
+TEST_CASE("another user's function in Python is refused, and that user's other jobs are not") {
+  Place place;
+  Stranger stranger([&] {
+    JobPlan plan = place.plan("with-a-function");
+    plan.pipeline =
+        R"({"kind": "pipeline", "name": "x", "steps": [{"python": "{}", "interpreter": "/bin/sh",)"
+        R"( "package": "/tmp", "at": "x.py:1", "places": "[]"}]})";
+    const std::string wrong = run_job(plan).wrong;
+    if (wrong.find("runs as the service's user") == std::string::npos) return 1;
+    if (wrong.find("it must be that user's job") == std::string::npos) return 2;
+    plan.name = "without";
+    plan.pipeline = R"({"kind": "pipeline", "name": "x", "steps": []})";
+    return run_job(plan).wrong.empty() ? 0 : 3;
+  });
+  const LiveService service(place.config);
+  stranger.check();
+}
+
 TEST_CASE("a folder is opened for no user that could not read it") {
   Place place;
   place.config.open_datasets = true;
