@@ -116,6 +116,7 @@ class DataLoader(Attributes, Generic[_Given]):
                 self._load_here(given, str(problem))
                 return
             args.say_what_has_no_meaning(given)
+            how.say_that_python_reads()
 
     def _ask_service(self) -> None:
         """Opens the job, to see whether the service takes the script's Dataset. Ranks have to agree,

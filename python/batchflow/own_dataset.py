@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 from .arguments import meant_by
 from .brought_order import listed
@@ -31,8 +31,8 @@ def _is_in_own_order(given: dict[str, Any]) -> bool:
         return False
 
 
-def _why_not_in_order(given: dict[str, Any]) -> Optional[str]:
-    """Why the service cannot give a folder that it reads in the order of the script. None: it can,
+def _why_not_in_order(given: dict[str, Any]) -> str:
+    """Why the service cannot give a folder that it reads in the order of the script. Empty: it can,
     and the arguments now say what a batch_sampler means."""
     try:
         # Ranks of a folder take turns by batches, whatever its DistributedSampler says.
@@ -45,7 +45,41 @@ def _why_not_in_order(given: dict[str, Any]) -> Optional[str]:
     except (NotTakable, ValueError) as problem:
         return str(problem)
     given.update(found.meant)
-    return None
+    return ""
+
+
+def _why_not_as_folder(given: dict[str, Any]) -> str:
+    """Why the service cannot read a folder itself; empty: it can, or this is no folder. Python may
+    still make its samples, in the service's processes."""
+    dataset = given["dataset"]
+    part = getattr(dataset, "dataset", None)
+    if type(dataset).__name__ == "Subset" and part is not None and is_folder(part):
+        return ("a part of a folder that the service can read is split=, as {'fraction': 0.9} and "
+                "for what that leaves {'fraction': 0.9, 'part': 'rest'}")
+    if not is_folder(dataset):
+        return ""
+    try:
+        ImageFolder(dataset, given["pipeline"] is None)
+    except (TypeError, ValueError) as problem:
+        return str(problem)
+    return ""
+
+
+def _why_not_loaded(given: dict[str, Any]) -> str:
+    """Which of the arguments has no meaning for a Dataset in Python that the service loads."""
+    for name in ("worker_init_fn", "pipeline", "split", "tokens", "packing", "packing_seed",
+                 "end_token", "rows"):
+        if given[name] is not None:
+            return f"{name} is not for a Dataset that the service loads"
+    if given["output"] not in ("auto", "torch", "numpy"):
+        return f"output={given['output']!r} is not for a Dataset that the service loads"
+    if str(given["service"] or os.environ.get("BATCHFLOW_SERVICE", "")).startswith("tcp://"):
+        return "a service on another machine runs no code of this one"
+    if _is_in_own_order(given):
+        for name in ("draws", "drawing", "rehearsed", "exemplars", "receipts"):
+            if given[name] is not None:
+                return f"{name} is not for a sampler that decides the order"
+    return ""
 
 
 def served(given: dict[str, Any]) -> Union[ServedDataset, str, None]:
@@ -59,32 +93,19 @@ def served(given: dict[str, Any]) -> Union[ServedDataset, str, None]:
         return None
     if given["local"]:
         return "local=True says so"
-    if is_folder(dataset):
-        try:
-            ImageFolder(dataset, given["pipeline"] is None)
-        except (TypeError, ValueError) as problem:
-            return str(problem)
-        if not _is_in_own_order(given):
-            return _why_not_in_order(given)
+    why = _why_not_as_folder(given)
+    if is_folder(dataset) and not why and not _is_in_own_order(given):
+        why = _why_not_in_order(given)
+        if not why:
+            return None
     if is_iterable(dataset):
         return "the service prepares samples in any order, and this one gives them in its own"
-    part = getattr(dataset, "dataset", None)
-    if type(dataset).__name__ == "Subset" and part is not None and is_folder(part):
-        return ("a part of a folder that the service can read is split=, as {'fraction': 0.9} and "
-                "for what that leaves {'fraction': 0.9, 'part': 'rest'}")
-    for name in ("worker_init_fn", "pipeline", "split", "tokens", "packing", "packing_seed",
-                 "end_token", "rows"):
-        if given[name] is not None:
-            return f"{name} is not for a Dataset that the service loads"
-    if given["output"] not in ("auto", "torch", "numpy"):
-        return f"output={given['output']!r} is not for a Dataset that the service loads"
-    if str(given["service"] or os.environ.get("BATCHFLOW_SERVICE", "")).startswith("tcp://"):
-        return "a service on another machine runs no code of this one"
-    if _is_in_own_order(given):
-        for name in ("draws", "drawing", "rehearsed", "exemplars", "receipts"):
-            if given[name] is not None:
-                return f"{name} is not for a sampler that decides the order"
-    try:
-        return ServedDataset(dataset, given)
-    except NotTakable as problem:
-        return str(problem)
+    problem = _why_not_loaded(given)
+    if not problem:
+        try:
+            made = ServedDataset(dataset, given)
+            made.why_in_python = why
+            return made
+        except NotTakable as refusal:
+            problem = str(refusal)
+    return f"{why}; and as a Dataset in Python: {problem}" if why else problem

@@ -63,6 +63,7 @@ class OwnOrderDataLoader(LocalDataLoader):
         self._arguments = args.read({**given, **served.meant}, served)
         self._set_up_local()
         args.say_what_has_no_meaning(given)
+        served.say_that_python_reads()
 
     def _set_up_local(self) -> None:
         self._jobs: list[weakref.ref[Job]] = []

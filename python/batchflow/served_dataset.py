@@ -21,6 +21,7 @@ import zlib
 from pathlib import Path
 from typing import Any, Iterable, NamedTuple, Optional
 
+from .arguments import say
 from .brought_folder import HELD, HeldFile, alone_in, brought_folder, keep_longer, write_whole
 from .brought_order import ORDERED_BY, checked_indices, listed
 from .shown_here import shown_here
@@ -46,7 +47,7 @@ _PROBE_S = 10.0  # no further sample is probed then, from when the Dataset was t
 _MIB = 1 << 20
 
 # What is in memory as it is given has nothing that a service could prepare.
-_AT_HAND = ("list", "tuple", "range", "ndarray", "Tensor", "TensorDataset", "dict")
+_AT_HAND = ("list", "tuple", "range", "ndarray", "Tensor", "dict")
 
 
 class ByFolder(NotTakable):
@@ -229,9 +230,11 @@ class Tried(NamedTuple):
 class ServedDataset:
     """A Dataset as the service loads it. Throws NotTakable, with the reason, for one that has to be
     loaded here. `meant`: arguments of the DataLoader that replace those given. `sampler_kind`: the
-    class of a sampler that says the order of each epoch; else empty."""
+    class of a sampler that says the order of each epoch; else empty. `why_in_python`: why the
+    service does not read the files itself, where it reads such files; else empty."""
 
     _held: HeldFile
+    why_in_python = ""
 
     def __init__(self, dataset: Any, given: dict[str, Any]):
         if type(dataset).__name__ in _AT_HAND:
@@ -283,6 +286,11 @@ class ServedDataset:
         for one in (state, tried, *([] if self.sampler_kind else [rows])):
             keep_longer(one)
         return found
+
+    def say_that_python_reads(self) -> None:
+        """It is slower than the service's own reading, and another transform may be enough."""
+        if self.why_in_python:
+            say(f"{self.kind} is read by Python, in the service's processes: {self.why_in_python}")
 
     def in_order(self, indices: list[int], part: str) -> "ServedDataset":
         """The same Dataset in an order that a sampler has said; `part`: of which epoch, and which

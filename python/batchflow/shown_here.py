@@ -9,7 +9,7 @@ import warnings
 from contextlib import contextmanager
 from typing import Any, Iterator, Sequence
 
-from .step_dataset import shown_of
+from .step_dataset import alike, shown_of
 from .steps import NotTakable
 
 
@@ -24,9 +24,25 @@ def shown_here(pickled: bytes, buffers: Sequence[memoryview], seed: int) -> dict
         dataset = pickle.loads(pickled, buffers=[one.toreadonly() for one in buffers])
         _seed(seed)
         try:
-            return shown_of(dataset[0])
+            shown = shown_of(dataset[0])
         except Exception as problem:
             return {"raised": f"{type(problem).__name__}: {problem}"}
+        if "problem" not in shown and getattr(dataset, "__getitems__", None):
+            _check_together(dataset, seed, shown)
+        return shown
+
+
+def _check_together(dataset: Any, seed: int, alone: dict[str, Any]) -> None:
+    """PyTorch reads a batch by __getitems__ where a Dataset has that, and the service reads samples
+    one by one."""
+    _seed(seed)
+    try:
+        together = shown_of(dataset.__getitems__([0])[0])
+    except Exception as problem:
+        raise NotTakable(f"its __getitems__ raises {type(problem).__name__}: {problem}") from None
+    if "problem" in together or not alike(together, alone):
+        raise NotTakable("its __getitems__, by which PyTorch reads, gives another sample 0 than its "
+                         "__getitem__")
 
 
 @contextmanager

@@ -19,11 +19,15 @@ PICTURES = 43
 
 
 class Compared(Folder):
+    ARGUMENTS = ()
+    MEMORY = "512mib"
+
     def setUp(self):
         super().setUp()
         self.root = self.folder / "pictures"
         write_pictures(self.root, PICTURES)
-        daemon = Daemon(self.folder, "--open-datasets", "--corrupt-ratio-allowed", "50%")
+        daemon = Daemon(self.folder, "--open-datasets", "--corrupt-ratio-allowed", "50%",
+                        *self.ARGUMENTS, memory=self.MEMORY)
         self.addCleanup(daemon.kill)
         self.daemon = daemon
         os.environ["BATCHFLOW_SERVICE"] = daemon.socket

@@ -1,5 +1,5 @@
 """An ImageFolder as the dataset, also when it was edited: what PyTorch's loader gives, or it is
-refused."""
+refused. What the service cannot read itself, Python reads in its processes."""
 
 import functools
 import unittest
@@ -12,9 +12,11 @@ from support import needs
 try:
     import numpy
     import torch
+    from torch.utils.data import DataLoader, Subset, SubsetRandomSampler, random_split
     from torchvision import datasets, transforms as T
 
-    from pictures import epoch_of, flat
+    import folders_of_ours as ours
+    from pictures import CLASSES, epoch_of, flat
 except ImportError:
     pass
 
@@ -80,62 +82,6 @@ class ImageFolders(Compared):
         data.samples = [(str(self.folder / "elsewhere.png"), 0)] * PICTURES
         with self.assertRaisesRegex(ValueError, "elsewhere.png, which is not in its root"):
             next(iter(batchflow.DataLoader(data, 8, True)))
-
-    def check_loaded_here(self, data, why):
-        """Checks that the script's own workers load it, as PyTorch does, and that it is said why."""
-        with self.assertWarnsRegex(batchflow.LocalLoadingWarning, why):
-            ours = list(batchflow.DataLoader(data, 8))
-        theirs = list(torch.utils.data.DataLoader(data, 8))
-        self.assertEqual(len(ours), len(theirs))
-        for one, other in zip(ours, theirs):
-            self.assertTrue(all(map(torch.equal, one, other)))
-
-    def test_a_loader_or_getitem_of_its_own_is_loaded_here(self):
-        def read(path):
-            return datasets.folder.default_loader(path).rotate(90)
-
-        self.check_loaded_here(self.data(loader=read),
-                               "its loader='read' cannot be carried out by the service")
-        self.check_loaded_here(self.data(target_transform=lambda label: label + 5),
-                               "target_transform cannot be carried out")
-
-        class Pairs(datasets.ImageFolder):
-            def __getitem__(self, index):
-                return super().__getitem__(index) + (index,)
-
-        self.check_loaded_here(Pairs(str(self.root), self.data().transform),
-                               "Pairs has a __getitem__ of its own")
-        with self.assertRaisesRegex(ValueError, "pipeline is for what the service loads.* Pairs has"):
-            batchflow.DataLoader(Pairs(str(self.root)), 8, pipeline="imagenet-val")
-        data = self.data()
-        loader = batchflow.DataLoader(data, 8)
-        data.transform = T.ToTensor()
-        with self.assertRaisesRegex(ValueError, "the transform of ImageFolder was changed"):
-            next(iter(loader))
-
-    def test_each_way_in_which_pytorch_reads_a_sample_is_looked_at(self):
-        class Many(datasets.ImageFolder):
-            def __getitems__(self, indices):
-                return [(torch.zeros(3, 2, 2), 0) for _ in indices]
-
-        transform = self.data().transform
-        self.check_loaded_here(Many(str(self.root), transform), "Many has a __getitems__ of its own")
-        data = self.data()
-        data.__getitems__ = lambda indices: [(torch.ones(3, 2, 2), 0) for _ in indices]
-        self.check_loaded_here(data, "ImageFolder has a __getitems__ of its own")
-        like = functools.wraps(datasets.ImageFolder.__getitem__)
-        for patched in (lambda self, index: (index, 0), like(lambda self, index: (index, 0))):
-            with mock.patch.object(datasets.ImageFolder, "__getitem__", patched):
-                self.check_loaded_here(self.data(), "ImageFolder has a __getitem__ of its own")
-        usual = datasets.folder.default_loader
-        loader = functools.wraps(usual)(lambda path: usual(path).rotate(90))
-        self.check_loaded_here(self.data(loader=loader),
-                               "its loader='default_loader' cannot be carried out")
-
-    def test_a_transform_that_is_not_mapped_is_carried_out_here(self):
-        data = self.data()
-        data.transform.transforms.insert(1, T.Grayscale())
-        self.check_loaded_here(data, "transform 1, Grayscale: num_output_channels is 1")
 
     def test_what_is_edited_after_an_epoch_is_followed_or_refused(self):
         class Dark(datasets.ImageFolder):
@@ -219,6 +165,132 @@ class ImageFolders(Compared):
             data.samples[3] = (data.samples[3][0], label)
             with self.assertRaisesRegex(ValueError, "a target .* is not a whole number"):
                 iter(loader)
+
+
+@needs("torchvision")
+class ReadByPython(Compared):
+    ARGUMENTS = ("--workers", "2")
+    MEMORY = "2gib"
+
+    def check_same(self, made, data):
+        theirs = list(DataLoader(data, 8))
+        batches = list(made)
+        self.assertEqual(len(batches), len(theirs))
+        for batch, other in zip(batches, theirs):
+            self.assertEqual(len(batch), len(other))
+            self.assertTrue(all(map(torch.equal, batch, other)), (batch, other))
+
+    def check_served(self, data, why):
+        """Checks that Python reads it in the service's processes, and that it is said why."""
+        kind = type(data).__name__
+        with self.assertWarnsRegex(UserWarning, f"{kind} is read by Python, in the service's "
+                                   f"processes: .*{why}"):
+            made = batchflow.DataLoader(data, 8)
+        self.assertIs(type(made), batchflow.DataLoader)
+        self.check_same(made, data)
+        return made
+
+    def check_loaded_here(self, data, why):
+        """Checks that the script's own workers load it, as PyTorch does, and that it is said why."""
+        with self.assertWarnsRegex(batchflow.LocalLoadingWarning, why):
+            made = batchflow.DataLoader(data, 8)
+        self.check_same(made, data)
+
+    def made_samples(self):
+        return sum(step["samples"] for step in self.daemon.status()["plugins"])
+
+    def test_a_loader_or_getitem_of_its_own(self):
+        transform = self.data().transform
+        self.check_served(self.data(loader=ours.read_inverted),
+                          "its loader='read_inverted' cannot be carried out by the service")
+        self.check_served(self.data(target_transform=ours.shifted),
+                          "target_transform cannot be carried out")
+        pairs = ours.Together(str(self.root), transform)
+        made = self.check_served(pairs, "Together has a __getitem__ of its own")
+        self.assertEqual(made.classes, pairs.classes)
+        self.assertEqual(self.made_samples(), 3 * PICTURES)
+        list(made)
+        list(batchflow.DataLoader(pairs, 8, True))
+        self.assertEqual(self.made_samples(), 3 * PICTURES)  # they were kept
+        with self.assertRaisesRegex(ValueError, "pipeline is for what the service loads.* Pairs has"):
+            batchflow.DataLoader(ours.Pairs(str(self.root)), 8, pipeline="imagenet-val")
+        pairs.transform = T.ToTensor()
+        with self.assertRaisesRegex(ValueError, "the Together was changed after the DataLoader"):
+            next(iter(made))
+
+    def test_a_transform_that_is_not_mapped(self):
+        data = self.data()
+        data.transform.transforms.insert(1, T.Grayscale())
+        self.check_served(data, "transform 1, Grayscale: num_output_channels is 1")
+
+    def test_a_folder_of_other_files(self):
+        for i in range(11):
+            (self.folder / "arrays" / CLASSES[i % 2]).mkdir(parents=True, exist_ok=True)
+            numpy.save(self.folder / "arrays" / CLASSES[i % 2] / f"{i:02}.npy", numpy.full((2, 3), i))
+        data = datasets.DatasetFolder(str(self.folder / "arrays"), numpy.load, ("npy",))
+        self.check_served(data, "its loader='load' cannot be carried out")
+
+    def test_parts(self):
+        data = self.data()
+        split = r"split=, as \{'fraction': 0.9\}"
+        self.check_served(Subset(data, range(5)), split)
+        kept, rest = random_split(data, [30, 13])
+        self.check_served(kept, split)
+        self.check_served(rest, split)
+
+    def test_lists_of_samples(self):
+        data, why = self.data(), "the service takes no list of samples for a folder that it reads"
+        with self.assertWarnsRegex(UserWarning, f"ImageFolder is read by Python.*{why}"):
+            made = batchflow.DataLoader(data, 8, sampler=[5, 3, 3, 40])
+        self.assertEqual(flat(epoch_of(made)), flat(epoch_of(DataLoader(data, 8, sampler=[5, 3, 3, 40]))))
+        part = SubsetRandomSampler(range(0, PICTURES, 2))
+        made = batchflow.DataLoader(data, 8, sampler=part)
+        self.assertIs(type(made), batchflow.DataLoader)
+        self.assertEqual(sorted(flat(epoch_of(made))), sorted(flat(epoch_of(DataLoader(data, 8, sampler=part)))))
+
+    def test_a_part_in_an_order_of_its_own(self):
+        part, batches = Subset(self.data(), range(20, 40)), [[3], [1, 2], [19, 0]]
+        made = batchflow.DataLoader(part, batch_sampler=batches)
+        self.assertEqual(type(made).__name__, "OwnOrderDataLoader")
+        self.assertEqual(epoch_of(made), epoch_of(DataLoader(part, batch_sampler=batches)))
+
+    def test_what_cannot_be_taken_is_loaded_here(self):
+        def read(path):
+            return ours.read_inverted(path)
+
+        self.check_loaded_here(self.data(loader=read), "its loader='read' cannot be carried out by the "
+                               "service.*; and as a Dataset in Python: it cannot be pickled")
+        self.check_loaded_here(self.data(target_transform=lambda label: label + 5),
+                               "target_transform cannot be carried out.*a lambda cannot be taken")
+        data = self.data()
+        data.transform.transforms.append(T.Lambda(lambda picture: 1 - picture))
+        self.check_loaded_here(data, "ImageFolder is loaded.*transform 2, .*a lambda cannot be taken")
+        self.check_loaded_here(Subset(data, range(5)), "Subset is loaded.*split=.*a lambda cannot be")
+
+    def test_each_way_in_which_pytorch_reads_a_sample_is_looked_at(self):
+        self.check_loaded_here(
+            ours.Many(str(self.root), self.data().transform), "Many has a __getitems__ of its own.*its "
+            "__getitems__, by which PyTorch reads, gives another sample 0 than its __getitem__")
+        data = self.data()
+        data.__getitems__ = lambda indices: [(torch.ones(3, 2, 2), 0) for _ in indices]
+        self.check_loaded_here(data, "ImageFolder has a __getitems__ of its own")
+        like = functools.wraps(datasets.ImageFolder.__getitem__)
+        for patched in (lambda self, index: (index, 0), like(lambda self, index: (index, 0))):
+            with mock.patch.object(datasets.ImageFolder, "__getitem__", patched):
+                self.check_loaded_here(
+                    self.data(), "ImageFolder has a __getitem__ of its own.*sample 0 is int64.* in this "
+                    "script and float32.* in a confined process")
+        usual = datasets.folder.default_loader
+        loader = functools.wraps(usual)(lambda path: usual(path).rotate(90))
+        self.check_loaded_here(self.data(loader=loader),
+                               "its loader='default_loader' cannot be carried out.*cannot be pickled")
+
+    def test_what_the_service_reads_itself_is_followed_closely(self):
+        data = self.data()
+        made = batchflow.DataLoader(data, 8)
+        data.transform = T.ToTensor()
+        with self.assertRaisesRegex(ValueError, "the transform of ImageFolder was changed"):
+            next(iter(made))
 
 
 if __name__ == "__main__":

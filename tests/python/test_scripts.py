@@ -11,7 +11,7 @@ from support import needs, result, start_job
 
 try:
     import torch
-    from torch.utils.data import DataLoader, IterableDataset, Subset, random_split
+    from torch.utils.data import DataLoader, IterableDataset
     from torchvision import transforms as T
 
     from pictures import CLASSES, epoch_of, flat, pictures_of
@@ -144,13 +144,8 @@ class Scripts(Compared):
 
     # ----------------------------------------------------------------- parts and other formats --
 
-    def test_subsets_are_loaded_here_and_splits_by_the_service(self):
+    def test_splits_by_the_service(self):
         data = self.data()
-        for part in (Subset(data, range(5)), random_split(data, [30, 13])[0]):
-            with self.assertWarnsRegex(batchflow.LocalLoadingWarning,
-                                       r"Subset is .*split=, as \{'fraction': 0.9\}"):
-                ours = batchflow.DataLoader(part, 8)
-            self.assertEqual(epoch_of(ours), epoch_of(DataLoader(part, 8)))
         train = batchflow.DataLoader(self.root, 8, True, split={"fraction": 0.7},
                                      pipeline=data.transform)
         rest = batchflow.DataLoader(self.root, 8, split={"fraction": 0.7, "part": "rest"},

@@ -337,6 +337,13 @@ class Failures(Served):
             with self.subTest(why=why):
                 self.check_local(dataset, why)
 
+    @needs("torch")
+    def test_a_tensor_that_is_not_in_memory_goes_local_with_the_reason(self):
+        dataset = ours.Rows()
+        dataset.more = torch.zeros(3, device="meta")
+        loader = self.check_local(dataset, "a tensor on meta stays in this process", batch_size=50)
+        self.assertEqual(sum(len(labels) for _, labels in loader), ours.ROWS)
+
     def test_without_a_service_it_goes_local(self):
         self.daemon.kill(signal.SIGTERM)
         loader = self.check_local(ours.Rows(), "no service", batch_size=50)

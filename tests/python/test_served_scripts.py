@@ -56,6 +56,48 @@ class Scripts(Served):
         self.assertEqual(self.made(), 50)
 
 
+class KindsOfDataset(Served):
+    def check_same(self, dataset, samples):
+        """Without a shuffle, batch by batch, and that no sample was made twice."""
+        before = self.made()
+        loader = batchflow.DataLoader(dataset, 4)
+        self.assertIs(type(loader), batchflow.DataLoader)
+        given, theirs = list(loader), list(torch_data.DataLoader(dataset, 4))
+        self.assertEqual(sum(len(batch) for batch, _ in map(self.parts, given)), samples)
+        self.assertEqual(len(given), len(theirs))
+        for batch, other in zip(given, theirs):
+            self.assertEqual(len(batch), len(other))
+            for one, two in zip(self.parts(batch), self.parts(other)):
+                self.assertEqual(one.dtype, two.dtype)
+                self.assertTrue(torch.equal(one, two), (one, two))
+        list(loader)
+        self.assertEqual(self.made() - before, samples)
+
+    @staticmethod
+    def parts(batch):
+        return list(batch.values()) if isinstance(batch, dict) else list(batch)
+
+    @needs("torch")
+    def test_those_of_pytorch(self):
+        rows = torch.arange(80.0).reshape(20, 4)
+        tensors = torch_data.TensorDataset(rows, torch.arange(20))
+        some, others = torch_data.random_split(tensors, [15, 5], torch.Generator().manual_seed(1))
+        for dataset, samples in ((tensors, 20), (some, 15), (others, 5),
+                                 (torch_data.ConcatDataset([tensors, some, others]), 40)):
+            with self.subTest(kind=type(dataset).__name__, samples=samples):
+                self.check_same(dataset, samples)
+
+    @needs("torch")
+    @needs("datasets")
+    def test_those_of_hugging_face(self):
+        import datasets
+        columns = {"row": [[float(i), i / 2] for i in range(20)], "label": list(range(20))}
+        made = datasets.Dataset.from_dict(columns).with_format("torch")
+        self.check_same(made, 20)
+        made.save_to_disk(str(self.folder / "saved"))
+        self.check_same(datasets.load_from_disk(str(self.folder / "saved")).with_format("torch"), 20)
+
+
 class Tensors(Served):
     @needs("torch")
     def test_tensors_and_pytorchs_generator_in_a_subset(self):
