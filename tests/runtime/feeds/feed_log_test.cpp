@@ -13,8 +13,8 @@
 
 #include "core/base/random.h"
 #include "runtime/failpoint/failpoint.h"
-#include "runtime/protocol/feed_hello.h"
 #include "runtime/feeds/feed_settings.h"
+#include "runtime/protocol/feed_hello.h"
 #include "tests/runtime/feeds/feed_folder.h"
 
 namespace batchflow::test::feed_log_test {
