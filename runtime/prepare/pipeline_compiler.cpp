@@ -107,7 +107,7 @@ void PipelineCompiler::add(config::ConfigSection& section, const PipelineStep& s
   last_ = step.name;
   last_stage_ = step.stage;
   draft_.add_text(step.text);
-  draft_.parts.step_names.push_back(step.name);
+  draft_.parts.step_names.emplace_back(step.name);
   if (step.random) draft_.parts.info.has_random = true;
   take(section, step, index);
   if (step.stage <= StepStage::picture && !draft_.parts.info.has_random && !picture_.is_view() &&
