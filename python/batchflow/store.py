@@ -113,14 +113,20 @@ class Store:
     def get_many(self, keys: Sequence[int]) -> list[Batch]:
         """The samples of these keys, in their order. Those that are not there are one KeyError."""
         numbers = [_number_of(key) for key in keys]
-        if any(not 0 <= key < 2**64 for key in numbers):
-            raise KeyError([key for key in numbers if not 0 <= key < 2**64])
+        absent = {key for key in numbers if not 0 <= key < 2**64}
+        asked = [key for key in numbers if key not in absent]
         samples: list[Batch] = []
-        for first in range(0, len(numbers), _AT_ONCE):
-            samples += self._get(numbers[first:first + _AT_ONCE])
+        for first in range(0, len(asked), _AT_ONCE):
+            some, not_there = self._get(asked[first:first + _AT_ONCE])
+            samples += some
+            absent.update(not_there)
+        if absent:
+            raise KeyError(numbers[0] if len(numbers) == 1 else
+                           [key for key in numbers if key in absent])
         return samples
 
-    def _get(self, keys: list[int]) -> list[Batch]:
+    def _get(self, keys: list[int]) -> tuple[list[Batch], list[int]]:
+        """The samples; or none, and which keys are not there."""
         count = len(keys)
         values = (c.Value * count)()
         with self._one_at_a_time:
@@ -132,7 +138,7 @@ class Store:
         held = [hold(value.handle) if value.handle else None for value in values]
         absent = [value.key for value in values if value.status == c.ABSENT]
         if absent:
-            raise KeyError(absent[0] if len(keys) == 1 else absent)
+            return [], absent
         corrupt = [value.key for value in values if value.status == c.CORRUPT]
         if corrupt:
             raise CorruptSampleError(f"samples {corrupt} cannot be prepared; the service's log says "
@@ -143,7 +149,7 @@ class Store:
                            for i, reader in enumerate(readers))
             sample.__dict__.update(names=names, samples=1)
             samples.append(sample)
-        return samples
+        return samples, []
 
     def find(self, name: str) -> int:
         """The key of the sample with that name: of files, the path below the dataset's folder."""

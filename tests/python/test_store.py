@@ -42,6 +42,15 @@ class Gets(Served):
             with self.assertRaises(KeyError) as raised:
                 store.get_many([1, self.ROWS, 2, self.ROWS + 1])
             self.assertEqual(raised.exception.args[0], [self.ROWS, self.ROWS + 1])
+            keys = [key % self.ROWS for key in range(9000)]  # more than one call of the library
+            keys[7] = keys[4500] = self.ROWS
+            keys[3], keys[8999] = -1, self.ROWS + 1
+            with self.assertRaises(KeyError) as raised:
+                store.get_many(keys)
+            self.assertEqual(raised.exception.args[0], [-1, self.ROWS, self.ROWS, self.ROWS + 1])
+            with self.assertRaises(KeyError) as raised:
+                store[-1]
+            self.assertEqual(raised.exception.args[0], -1)
             self.assert_row(store[5], 5)
 
     def test_a_key_that_is_no_whole_number_is_a_type_error(self):
