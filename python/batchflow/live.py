@@ -55,10 +55,15 @@ def take_apart(given: dict[str, Any]) -> None:
         return
     for name, none in (("shuffle", (None, False)), ("sampler", (None,)), ("batch_sampler", (None,)),
                        ("order", (None, "live")), ("epochs", (None,)), ("receipts", (None,)),
-                       ("mixture", (None,)), ("rehearsed", (None, 0)), ("split", (None,))):
+                       ("mixture", (None,)), ("split", (None,))):
         if given[name] not in none:
             raise ValueError(f"{name}={given[name]!r} is for datasets that do not grow; a live one has "
                              "records in the order in which they come; leave it out")
+    for name in ("rehearsal", "rehearsed", "exemplars"):
+        value = given[name]
+        if value is not None and not (name == "rehearsed" and value == 0):  # exemplars may be an array
+            raise ValueError(f"{name}= is for datasets that do not grow; a live job rehearses records that "
+                             "it has had: write Live(NAME, fill='rehearse', window=RECORDS)")
     given["dataset"], given["live"], given["order"] = live.name, live, "live"
 
 

@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 import unittest
+from array import array
 from pathlib import Path
 
 import batchflow
@@ -512,6 +513,14 @@ class Refused(Fed):
             batchflow.Live(str(self.feed))
         with self.assertRaises(ValueError):
             self.loader(shuffle=True)
+
+    def test_a_buffer_to_rehearse_from_is_for_datasets_that_do_not_grow(self):
+        buffer = {"policy": "reservoir", "samples": 10, "rehearsed": 1}
+        for name, value in (("rehearsal", buffer), ("rehearsed", 1), ("exemplars", [0, 1]),
+                            ("exemplars", []), ("exemplars", memoryview(array("q", [0, 1])))):
+            with self.subTest(name), self.assertRaisesRegex(
+                    ValueError, rf"^{name}= is for datasets that do not grow; .*fill='rehearse'"):
+                self.loader(**{name: value})
 
 
 class Sent(Fed):
