@@ -1,6 +1,7 @@
 #include "core/order/mixing.h"
 
 #include <doctest/doctest.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <map>
@@ -9,6 +10,7 @@
 
 #include "core/base/random.h"
 #include "core/order/mixed_epoch.h"
+#include "core/order/permutation.h"
 #include "core/order/position_bytes.h"
 #include "core/order/position_json.h"
 
@@ -269,6 +271,54 @@ TEST_CASE("positions in a mixture are the same in bytes and JSON, and advance wi
   CHECK(refused(R"(,"draws":5,"mixture":"AAA=")") == "these bytes are not one whole mixture");
   CHECK(Position(Order::strict, 7, kSamples, 3).change({0, {}}) ==
         "weights of sources in an order that has none");
+}
+
+namespace {
+
+// Sanitizers bring an allocator of their own, which does not say what is taken.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kHeapIsMeasured = false;
+#else
+constexpr bool kHeapIsMeasured = true;
+#endif
+
+Bytes heap() {
+  const struct mallinfo2 all = mallinfo2();
+  return all.uordblks + all.hblkhd;
+}
+
+}  // namespace
+
+TEST_CASE("a thousand sources of any size take less than 1 MiB each") {
+  constexpr std::uint64_t kSources = kHeapIsMeasured ? 1000 : 10;
+  constexpr std::uint64_t kEach = order::Permutation::kTableMost;  // larger ones have no table
+  std::vector<double> weights(kSources, 1);
+  weights.front() = static_cast<double>(kSources - 1);  // it is drawn every other time
+  const Bytes before = heap();
+  std::vector<SampleRange> sources;
+  for (std::uint64_t i = 0; i < kSources; ++i) sources.push_back({SampleId(i * kEach), kEach});
+  std::string problem;
+  auto mixing = Mixing::from(Mixing::beginning(std::move(sources), Mixture::parts_of(weights)),
+                             kSources * kEach, problem);
+  REQUIRE(mixing);
+  MixedEpoch epoch(*std::move(mixing), kRoot, 0, std::uint64_t{1} << 40);
+  REQUIRE(epoch.settle(kSources * kEach));
+  const auto bytes_of_each = [&] {
+    return static_cast<double>(heap() - before) / static_cast<double>(kSources);
+  };
+  const double at_first = bytes_of_each();
+  std::vector<order::Draw> draws(256);
+  for (std::uint64_t at = 0; at < 3 * kEach; at += draws.size()) {
+    epoch.fill(at, draws);
+    epoch.forget(at);
+  }
+  const double in_second_pass = bytes_of_each();
+  MESSAGE("bytes of a source: " << at_first << ", and " << in_second_pass
+                                << " once one is in its second pass");
+  if (!kHeapIsMeasured) return;
+  CHECK(at_first > 2.0 * 2 * kEach);  // its table and the inverse, or nothing was measured
+  CHECK(at_first < 1 << 20);
+  CHECK(in_second_pass < 1 << 20);
 }
 
 }  // namespace batchflow::test::mixing_test
