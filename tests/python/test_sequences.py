@@ -11,6 +11,7 @@ import sys
 import unittest
 from array import array
 from collections import Counter
+from itertools import accumulate
 from pathlib import Path
 from threading import Thread
 
@@ -89,14 +90,17 @@ class Sequences(Folder):
     def loader(self, **named):
         return batchflow.DataLoader(str(self.data), **{"batch_size": 8, "output": "numpy", **named})
 
+    def documents_in_turn(self, version, seed, end):
+        """As the rule says, each with its end token."""
+        for i in permuted(hash_of(11, version, seed or 0), len(self.documents)):
+            document = self.documents[i]
+            yield document + ([end] if end is not None and document else [])
+
     def test_end_to_end_as_the_rule_says(self):
         version = int(self.version_of_documents(), 16)
         for seed, end in ((None, None), (5, END), (5, 2**31 - 1)):
-            key = hash_of(11, version, seed or 0)
-            stream = []
-            for i in permuted(key, len(self.documents)):
-                document = self.documents[i]
-                stream += document + ([end] if end is not None and document else [])
+            stream = [token for document in self.documents_in_turn(version, seed, end)
+                      for token in document]
             loader = self.loader(tokens=256, packing="concat", packing_seed=seed, end_token=end)
             read = [token for batch in loader for row in batch["tokens"].tolist() for token in row]
             self.assertEqual(read, stream[:len(stream) // 256 * 256])
@@ -131,42 +135,62 @@ class Sequences(Folder):
         self.serve(name="two")
         self.assertEqual(all_of(), first)
 
+    def ranks(self, world, steps, state, names, **options):
+        """The batches of all ranks in the order of steps, each as its fields without fillers, and the
+        state behind them. `steps` of None: to the end of the epoch."""
+        loaders = [self.loader(**options, rank=rank, world_size=world) for rank in range(world)]
+        parts, states = [[] for _ in loaders], [None] * world
+
+        def run(rank):
+            if state is not None:
+                loaders[rank].load_state_dict(state)
+            for step, batch in enumerate(loaders[rank]):
+                own = batch.samples - batch.fillers
+                parts[rank].append({name: batch[name][:own].copy() for name in names})
+                states[rank] = loaders[rank].state_dict()
+                if step + 1 == steps:
+                    break
+            loaders[rank].close()
+        threads = [Thread(target=run, args=(rank,)) for rank in range(world)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(120)
+        self.assertEqual(len({len(part) for part in parts}), 1)
+        return [fields for step in zip(*parts) for fields in step], states[0]
+
     def test_resumed_at_another_world_size(self):
         options = {"tokens": 128, "packing": "whole", "shuffle": True, "shuffle_seed": 1,
-                   "batch_size": 4}
+                   "batch_size": 4, "names": ("tokens", "positions", "segments")}
         for order in ("relaxed", "strict"):
-            found = Counter()
-
-            def ranks(world, steps, state, job, order=order, found=found):
-                loaders = [self.loader(**options, order=order, rank=rank, world_size=world,
-                                       job_name=f"{job}-{order}") for rank in range(world)]
-                parts, states = [[] for _ in loaders], [None] * world
-
-                def run(rank):
-                    if state is not None:
-                        loaders[rank].load_state_dict(state)
-                    for step, batch in enumerate(loaders[rank]):
-                        parts[rank].append([dict(zip(("tokens", "positions", "segments"),
-                                                     (batch[name].copy() for name in
-                                                      ("tokens", "positions", "segments")))),
-                                            batch.samples - batch.fillers])
-                        states[rank] = loaders[rank].state_dict()
-                        if step + 1 == steps:
-                            break
-                    loaders[rank].close()
-                threads = [Thread(target=run, args=(rank,)) for rank in range(world)]
-                for thread in threads:
-                    thread.start()
-                for thread in threads:
-                    thread.join(120)
-                for part in parts:
-                    for fields, own in part:
-                        found.update(pieces_of({name: value[:own]
-                                                for name, value in fields.items()}))
-                return states[0]
-            state = ranks(3, 7, None, "a")
-            ranks(2, None, state, "b")
+            first, state = self.ranks(3, 7, None, **options, order=order, job_name=f"a-{order}")
+            rest, _ = self.ranks(2, None, state, **options, order=order, job_name=f"b-{order}")
+            found = Counter(piece for fields in first + rest for piece in pieces_of(fields))
             self.assertEqual(found, expected_pieces(self.documents, 128), order)
+
+    def test_end_to_end_goes_on_at_other_world_sizes_in_the_same_sequence(self):
+        documents = list(self.documents_in_turn(int(self.version_of_documents(), 16), None, END))
+        stream = [token for document in documents for token in document]
+        ends = set(accumulate(map(len, documents)))
+        rows = [stream[at:at + 64] for at in range(0, len(stream) // 64 * 64, 64)]
+        for order in ({"shuffle": False}, {"shuffle": True, "order": "strict", "shuffle_seed": 1}):
+            options = {"tokens": 64, "packing": "concat", "end_token": END, **order}
+            undisturbed = [row for batch in self.loader(**options)
+                           for row in batch["tokens"][:batch.samples - batch.fillers].tolist()]
+            if order["shuffle"]:
+                self.assertNotEqual(undisturbed, rows)
+                self.assertEqual(sorted(undisturbed), sorted(rows))
+            else:
+                self.assertEqual(undisturbed, rows)
+            had, state = [], None
+            for world, batch_size, steps in ((3, 4, 7), (2, 5, 6), (1, 16, 3), (4, 3, None)):
+                batches, state = self.ranks(world, steps, state, ("tokens",), **options,
+                                            batch_size=batch_size, job_name=f"of-{world}-{order['shuffle']}")
+                had += [row for fields in batches for row in fields["tokens"].tolist()]
+                if steps:  # the job goes on in the middle of a document
+                    self.assertEqual(had, undisturbed[:len(had)])
+                    self.assertNotIn(64 * len(had), ends)
+            self.assertEqual(had, undisturbed)
 
     def test_split_and_served_by_a_name(self):
         daemon = self.serve("--dataset", f"seq={self.data},tokens=64,packing=whole,"
