@@ -1,6 +1,9 @@
 // Node-local jobs and jobs that rehearse in a simulated world, checked by a witness.
 #include <cmath>
+#include <map>
+#include <sstream>
 
+#include "core/order/mixture.h"
 #include "policies/registry.h"
 #include "sim/world/world.h"
 #include "tests/world/witness.h"
@@ -135,6 +138,104 @@ TEST_CASE("weights of a simulated mixture change by what it drew, not by what it
     return std::to_string(count);
   });
   CHECK(changes == "5");
+}
+
+namespace {
+
+// What the ranks of a job were given of its mixture, and what the rule gives with the same weights.
+struct Sources {
+  output::JobResult job;
+  std::vector<std::uint64_t> given;  // of each source
+  std::vector<std::uint64_t> due;
+  std::uint64_t changes = 0;
+};
+
+// REQUIRES: one job of one epoch, and sources of one size
+Sources sources_of(const input::Scenario& scenario) {
+  const input::MixtureModel& mixture = scenario.jobs.at(0).mixture;
+  const std::uint64_t samples = scenario.datasets.at(0).samples;
+  REQUIRE(samples % mixture.sources == 0);
+  std::istringstream seen(in_child([&] {
+    world::World world(scenario, policies::policy_list(), {});
+    std::vector<std::uint64_t> given(mixture.sources);
+    std::map<std::uint64_t, std::vector<std::uint64_t>> changes;
+    for (const input::MixtureModel::Scheduled& one : mixture.schedule)
+      changes[one.at] = order::Mixture::parts_of(mixture.weights(0, one.skew));
+    world.decide_by([&](Instant now, std::span<const engine::Event> events) {
+      const auto commands = world.engine().step(now, events);
+      for (const engine::Command& command : commands) {
+        if (const auto* set = std::get_if<engine::MixtureSet>(&command))
+          changes[set->at].assign(set->parts.begin(), set->parts.end());
+        const auto* deliver = std::get_if<engine::Deliver>(&command);
+        if (!deliver || deliver->request.attempt != 0) continue;
+        for (const SampleId id : deliver->samples) ++given[id.value * mixture.sources / samples];
+      }
+      return commands;
+    });
+    const output::JobResult job = world.run().jobs.at(0);
+    order::Mixture rule(order::Mixture::parts_of(mixture.weights(0)),
+                        std::vector<std::uint32_t>(mixture.sources, 1));
+    for (std::uint64_t draw = 0; draw < mixture.draws; ++draw) {
+      if (const auto change = changes.find(draw); change != changes.end())
+        rule.set_parts(change->second);
+      rule.take(1);
+    }
+    std::string text =
+        fmt::format("{} {} {} {}\n", job.state, job.samples, job.fillers, changes.size());
+    for (std::uint32_t i = 0; i < mixture.sources; ++i)
+      text += fmt::format("{} {}\n", given[i], rule.taken(i));
+    return text;
+  }));
+  Sources made;
+  seen >> made.job.state >> made.job.samples >> made.job.fillers >> made.changes;
+  for (std::uint64_t given = 0, due = 0; seen >> given >> due;) {
+    made.given.push_back(given);
+    made.due.push_back(due);
+  }
+  CHECK(made.job.state == "done");
+  CHECK(made.job.samples == mixture.draws);
+  CHECK(made.job.fillers == 0);
+  CHECK(made.given.size() == mixture.sources);
+  CHECK(made.given == made.due);
+  return made;
+}
+
+}  // namespace
+
+// 100 steps of 8 ranks.
+TEST_CASE("a job of several nodes is given exactly what is due of a thousand sources") {
+  const auto sources = [](const std::string& more) {
+    return scenario_of(fmt::format(
+        "cluster: {{nodes: [{{name: n, count: 4, gpus: 2, cores: 2, memory: 1gb}}], store: {{}}}}\n"
+        "datasets: [{{name: data, samples: 10000, bytes: 1000}}]\n"
+        "pipelines: [{{name: train, steps: []}}]\n"
+        "jobs: [{{dataset: data, pipeline: train, batch: 25, ranks: 8, step: 10ms,\n"
+        "        mixture: {{sources: 1000, skew: 1, draws: 20000{}}}}}]\n",
+        more));
+  };
+  const std::vector<std::uint64_t> given = sources_of(sources("")).given;
+  // The i-th source weighs 1 / i, and each has its share, rounded up or down.
+  double all = 0;
+  for (int i = 1; i <= 1000; ++i) all += 1.0 / i;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    CAPTURE(i);
+    CHECK(std::abs(static_cast<double>(given[i]) - 20'000 / (static_cast<double>(i + 1) * all)) <
+          1.001);
+  }
+  const Sources planned = sources_of(sources(", schedule: [{at: 5000, skew: 0}]"));
+  CHECK(planned.changes == 1);
+  CHECK(planned.given.back() >= 14);  // 5,000 draws at 1 / 1000 / 7.5, and 15,000 at 1 / 1000
+  CHECK(planned.given.front() < given.front() / 2);
+  CHECK(sources_of(sources(", change_every: 4000")).changes == 4);
+}
+
+TEST_SUITE("long") {
+  TEST_CASE("a job of 512 nodes is given exactly what is due of a thousand sources") {
+    const Sources given =
+        sources_of(input::read_scenario(input::load_scenario("thousand-sources")));
+    CHECK(given.given.size() == 1000);
+    CHECK(given.changes == 3);
+  }
 }
 
 TEST_CASE("a buffer is filled the same over several nodes") {
