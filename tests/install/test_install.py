@@ -173,8 +173,9 @@ class Installed(unittest.TestCase):
         flags = self.run_it("pkg-config", "--cflags", "--libs", "batchflow-client",
                             PKG_CONFIG_PATH=f"{self.library_folder()}/pkgconfig").split()
         self.assertIn(str(self.tree), " ".join(flags))
-        self.run_it("cc", SOURCE / "runtime/client/example.c", *flags, "-o", "example")
-        self.run_it(self.folder / "example", code=2, LD_LIBRARY_PATH=str(self.library_folder()))
+        for name in ("example", "producer", "store"):
+            self.run_it("cc", SOURCE / f"runtime/client/{name}.c", *flags, "-o", name)
+            self.run_it(self.folder / name, code=2, LD_LIBRARY_PATH=str(self.library_folder()))
 
     def test_the_client_library_by_cmake(self):
         (self.folder / "user").mkdir()

@@ -16,7 +16,7 @@ from array import array
 from pathlib import Path
 
 import batchflow
-from support import CTL, HERE, Daemon, Folder, free_port, run_python, wait_until, write_rows
+from support import CTL, DAEMON, HERE, Daemon, Folder, free_port, run_python, wait_until, write_rows
 
 SIM = os.environ.get("BATCHFLOW_SIM", str(Path(CTL).parent / "batchflow-sim"))
 WIDTH = 16  # int64
@@ -687,6 +687,24 @@ class Sent(Fed):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("as another producer or to another feed (another)", done.stderr)
         self.assertTrue((grows / "a.txt").exists())
+
+    def test_the_producer_in_c_sends_lines(self):
+        def send(feed, lines):
+            return subprocess.run([Path(DAEMON).parent / "batchflow-producer", feed, "lines"],
+                                  input=lines, capture_output=True, timeout=120)
+
+        sent = send(self.feed, b"one\n\ntwo\nthree")
+        self.assertEqual((sent.returncode, sent.stdout, sent.stderr),
+                         (0, b"3 lines are acknowledged\n", b""))
+        self.assertEqual(send(self.feed, b"four\n").returncode, 0)
+        for feed, lines, said in ((self.feed, b"x" * 101, b"put: a record of 101 bytes"),
+                                  (self.folder, b"five\n", b"open: ")):
+            wrong = send(feed, lines)
+            self.assertEqual(wrong.returncode, 1)
+            self.assertIn(said, wrong.stderr)
+        with batchflow.Feed(self.feed, producer="another") as feed:
+            feed.end()
+        self.assertEqual(self.contents(), [b"one", b"two", b"three", b"four"])
 
     def test_threads_share_a_producer(self):
         with batchflow.Feed(self.feed, producer="threads") as feed:

@@ -15,7 +15,7 @@ from unittest import mock
 
 import batchflow
 from batchflow import library
-from support import CTL, HERE, Daemon, Served, needs, run_python, value_at, wait_until
+from support import CTL, DAEMON, HERE, Daemon, Served, needs, run_python, value_at, wait_until
 
 
 class Gets(Served):
@@ -480,6 +480,47 @@ class Fed(Served):
             key = ctypes.c_uint64()  # as a program in C asks
             self.assertEqual(store._library.bf_store_find(store._store, b"record 7", ctypes.byref(key)),
                              library.ABSENT)
+
+
+class ProgramInC(Served):
+    """The example of docs/store.md, runtime/client/store.c, on a feed of texts."""
+
+    def setUp(self):
+        super().setUp()
+        self.feed = self.folder / "texts"
+        subprocess.run([CTL, "feed", "create", str(self.feed)], check=True,
+                       stdout=subprocess.DEVNULL)
+        self.daemon.kill()
+        self.daemon = Daemon(self.folder, "--dataset", f"rows={self.data}", "--dataset",
+                             f"texts={self.feed}")
+        self.addCleanup(self.daemon.kill)
+
+    def run_it(self, *arguments):
+        done = subprocess.run([Path(DAEMON).parent / "batchflow-store", *arguments],
+                              capture_output=True, text=True, timeout=120)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_it_puts_gets_and_subscribes(self):
+        self.assertEqual(self.run_it("put", str(self.feed), "one", "two", "three"), (0, "", ""))
+        self.assertEqual(self.run_it("get", "texts", "2", "0", "3"),
+                         (0, "2 three\n0 one\n3 is absent\n", ""))
+        with batchflow.Feed(self.feed, "python") as feed:
+            feed.put(b"four")
+            feed.end()
+        self.assertEqual(self.run_it("subscribe", "texts"),
+                         (0, "0 one\n1 two\n2 three\n3 four\n", ""))
+        self.assertEqual(self.run_it("subscribe", "texts", "2"), (0, "2 three\n3 four\n", ""))
+
+    def test_it_says_what_is_wrong(self):
+        for arguments, code, text in ((("get", "rows", "0"), 1, "name a feed of bytes"),
+                                      (("get", "nothing", "0"), 1, "open: "),
+                                      (("subscribe", "texts", "9"), 1, "the next to come is 0"),
+                                      (("put", str(self.data), "one"), 1, "open: "),
+                                      (("get", "texts"), 2, "Usage: ")):
+            with self.subTest(arguments):
+                made = self.run_it(*arguments)
+                self.assertEqual(made[:2], (code, ""))
+                self.assertIn(text, made[2])
 
 
 class Page(Fed):
