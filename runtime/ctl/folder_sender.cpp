@@ -93,8 +93,15 @@ void FolderSender::write_list(const std::vector<std::string>& names, std::uint64
 
 void FolderSender::move_to(std::string_view where, const std::string& name) const {
   const fs::path from = fs::path(folder_) / name;
+  const fs::path to = fs::path(folder_) / where;
   std::error_code error;
-  fs::rename(from, fs::path(folder_) / where / name, error);
+  fs::rename(from, to / name, error);
+  // Users remove these folders to make room. A file that stayed would be sent again.
+  std::error_code unknown;
+  if (error == std::errc::no_such_file_or_directory && fs::exists(from, unknown)) {
+    fs::create_directory(to, error);
+    if (!error) fs::rename(from, to / name, error);
+  }
   if (error && error != std::errc::no_such_file_or_directory)
     throw std::runtime_error(fmt::format("{}: {}", from.string(), error.message()));
 }

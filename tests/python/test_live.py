@@ -16,7 +16,7 @@ from array import array
 from pathlib import Path
 
 import batchflow
-from support import CTL, DAEMON, HERE, Daemon, Folder, free_port, run_python, wait_until, write_rows
+from support import CTL, DAEMON, HERE, Daemon, Folder, free_port, rest_of, run_python, wait_until, write_rows
 
 SIM = os.environ.get("BATCHFLOW_SIM", str(Path(CTL).parent / "batchflow-sim"))
 WIDTH = 16  # int64
@@ -687,6 +687,42 @@ class Sent(Fed):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("as another producer or to another feed (another)", done.stderr)
         self.assertTrue((grows / "a.txt").exists())
+
+    def watch(self, inbox):
+        watching = subprocess.Popen([CTL, "feed", "watch", str(self.feed), "--from", str(inbox),
+                                     "--settle", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(rest_of, watching)
+        self.addCleanup(watching.kill)
+        wait_until(lambda: (inbox / ".left-out").is_dir(), 30, "the folder")
+        return watching
+
+    def drop(self, inbox, name, content):
+        """A whole file at once, as nothing settles here; waits until it was sent."""
+        (inbox / ".part").write_bytes(content)
+        (inbox / ".part").rename(inbox / name)
+        wait_until(lambda: (inbox / ".taken" / name).exists(), 30, "its file")
+
+    def test_a_folder_that_is_removed_while_it_is_watched_is_said(self):
+        grows = self.folder / "grows"
+        watching = self.watch(grows)
+        self.drop(grows, "a.txt", b"a")
+        shutil.rmtree(grows)
+        said = rest_of(watching)[1].decode()
+        self.assertEqual(watching.returncode, 1)
+        self.assertIn(f"{grows}: No such file or directory", said)
+        with batchflow.Feed(self.feed, producer="another") as feed:
+            feed.end()
+        self.assertEqual(self.contents(), [b"a"])
+
+    def test_files_are_sent_once_where_the_folder_of_those_taken_is_removed(self):
+        grows = self.folder / "grows"
+        self.watch(grows)
+        for n in range(3):
+            self.drop(grows, f"{n}.txt", b"%d" % n)
+            shutil.rmtree(grows / ".taken")  # to make room
+        with batchflow.Feed(self.feed, producer="another") as feed:
+            feed.end()
+        self.assertEqual(self.contents(), [b"0", b"1", b"2"])
 
     def test_the_producer_in_c_sends_lines(self):
         def send(feed, lines):
