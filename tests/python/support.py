@@ -78,9 +78,9 @@ def lives(process):
 class Daemon:
     """Ends by itself, too, should a test be killed."""
 
-    def __init__(self, folder, *arguments, memory="512mib"):
+    def __init__(self, folder, *arguments, memory="512mib", before=()):
         self.socket = str(Path(folder) / "b.sock")
-        self._command = [DAEMON, "--socket", self.socket, "--state", str(Path(folder) / "state"),
+        self._command = [*before, DAEMON, "--socket", self.socket, "--state", str(Path(folder) / "state"),
                          "--memory", memory, "--http", "-1", "--exit-when-idle", "60", *arguments]
         self.log = Path(folder) / "daemon.log"
         self.start()

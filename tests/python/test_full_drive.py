@@ -1,4 +1,5 @@
-"""Drives that are full: where candidates share their log, and where nodes keep their state."""
+"""Drives that are full: where candidates share their log, where nodes keep their state, and where a
+feed has its log."""
 
 import contextlib
 import os
@@ -9,8 +10,10 @@ import subprocess
 import unittest
 from pathlib import Path
 
-from support import free_port, rest_of, status, wait_until
+import batchflow
+from support import CTL, Daemon, Folder, free_port, rest_of, status, wait_until
 from test_cluster import Cluster, ClusterFolder, Job
+from test_live import WIDTH, record
 from test_takeover import coordinator_of, term
 
 
@@ -160,6 +163,51 @@ class State(Cluster):
         agent.start()
         self.wait_for_nodes({"a"})
         self.check_epochs(Job(agent).result())
+
+
+@unittest.skipUnless(mounts_are_private(), "no mount namespace may be made here")
+class FeedLog(Folder):
+    def test_what_is_acknowledged_is_there_and_the_rest_comes_when_there_is_room(self):
+        drive = SmallDrive(self.folder / "drive", 1024)
+        self.addCleanup(drive.close)
+        folder, schema = self.folder / "drive" / "clicks", f"i64[{WIDTH}]"
+        subprocess.run([*drive.before, CTL, "feed", "create", str(folder), "--schema", schema],
+                       check=True, stdout=subprocess.DEVNULL)
+        daemon = Daemon(self.folder, "--dataset", f"clicks={folder}", before=drive.before)
+        self.addCleanup(daemon.kill)
+        os.environ["BATCHFLOW_SERVICE"] = daemon.socket
+
+        def log():
+            return daemon.status()["datasets"][0]["feed"]
+
+        with batchflow.Feed(drive.seen / "clicks", "one", schema) as producer:
+            for n in range(100):
+                producer.put(record(n))
+            producer.flush()
+            drive.fill()
+            for n in range(100, 400):
+                producer.put(record(n))
+            with self.assertRaisesRegex(batchflow.ServiceError, r"has not taken \d+ records in time"):
+                producer.flush(timeout=2)
+            acknowledged = producer.acknowledged
+            self.assertGreaterEqual(acknowledged, 100)
+            self.assertLess(acknowledged, 400)
+            self.assertEqual(log()["problem"], "No space left on device")
+            self.assertEqual(log()["end"], acknowledged)
+            daemon.kill()
+            daemon.start()
+            wait_until(lambda: daemon.status()["datasets"], 30, "the feed")
+            self.assertEqual(log()["end"], acknowledged)
+            drive.empty()
+            for n in range(400, 500):
+                producer.put(record(n))
+            producer.flush()
+            self.assertEqual((log()["end"], log()["problem"]), (500, ""))
+            producer.end()
+        had = []
+        for batch in batchflow.DataLoader(batchflow.Live("clicks", fill=None), 10):
+            had += [row[0] for row in batch[0].tolist()][:batch.samples - batch.fillers]
+        self.assertEqual(had, list(range(500)))
 
 
 if __name__ == "__main__":
