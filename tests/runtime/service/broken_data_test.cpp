@@ -161,4 +161,57 @@ TEST_CASE("a dataset with files that shrink while it is served ends its jobs alo
   }
 }
 
+// The sources together are larger than what can be kept of them.
+TEST_CASE("a source of a mixture that shrinks or goes ends the jobs that draw from it alone") {
+  for (const bool goes : {true, false}) {
+    CAPTURE(goes);
+    Folder folder;
+    service::NodeConfig config = config_in(folder.path());
+    const auto data = folder.path() / "data";
+    const std::vector<std::byte> bytes(64 << 10);
+    for (int file = 0; file < 3000; ++file)
+      write_file(data / (file < 1000 ? "calm" : "changing") / fmt::format("{:04}.bin", file),
+                 bytes);
+    config.memory = Bytes{256} << 20;
+    config.engine.block_bytes = Bytes{1} << 20;
+    config.datasets.push_back({"data", data, "", "", 0, {}});
+    const LiveService service(config);
+    JobPlan plan;
+    plan.service = config.socket;
+    plan.dataset = "data";
+    plan.order = BF_MIXED;
+    plan.width = 0;
+    plan.sources = {"calm"};
+    plan.epochs = 4;
+    JobPlan of_both = plan;
+    of_both.sources = {"calm", "changing"};
+    of_both.epochs = 1000;
+    std::atomic<std::uint64_t> batches{0};
+    of_both.count = &batches;
+    of_both.pause_us = 1000;
+    Handed broken, fine;
+    std::thread job([&] { broken = run_job(of_both); });
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (batches < 5 && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (goes) {
+      std::filesystem::remove_all(data / "changing");
+    } else {
+      for (const auto& file : std::filesystem::directory_iterator(data / "changing"))
+        std::filesystem::resize_file(file.path(), 0);
+    }
+    std::thread second([&] { fine = run_job(plan); });
+    job.join();
+    second.join();
+    CHECK_MESSAGE(broken.wrong.find("cannot be decoded") != std::string::npos, broken.wrong);
+    CHECK(fine.wrong == "");
+    CHECK(fine.epochs.size() == 4);
+    for (const auto& [epoch, keys] : fine.epochs) {
+      CHECK(keys.size() == 3000);  // draws are as many as samples, unless a job says more
+      CHECK(*std::max_element(keys.begin(), keys.end()) == 999);
+    }
+    CHECK(command(config.socket, "status").at("jobs").empty());
+  }
+}
+
 }  // namespace batchflow::test::broken_data_test

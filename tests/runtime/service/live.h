@@ -126,6 +126,7 @@ struct JobPlan {
   bool ideal = false;       // batches may be given again
   double timeout_s = 20;
   std::atomic<std::uint64_t>* count = nullptr;
+  std::vector<const char*> sources = {};  // of a mixture, each at the same share
 };
 
 inline Handed run_job(const JobPlan& plan, std::string* state = nullptr) {
@@ -146,6 +147,10 @@ inline Handed run_job(const JobPlan& plan, std::string* state = nullptr) {
   options.timeout_s = plan.timeout_s;
   options.ideal = plan.ideal ? 1 : 0;
   if (!plan.state.empty()) options.state = plan.state.c_str();
+  const std::vector<double> weights(plan.sources.size(), 1.0);
+  options.sources = plan.sources.data();
+  options.source_weights = weights.data();
+  options.sources_count = plan.sources.size();
   bf_loader* loader = nullptr;
   if (bf_loader_open(&options, &loader) != BF_OK) {
     handed.wrong = fmt::format("open: {}", bf_last_error());
