@@ -3,14 +3,16 @@ which is written down here once more."""
 
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import threading
 import unittest
+from itertools import accumulate
 from random import Random
 
 import batchflow
-from support import HERE, ServedFolders
+from support import HERE, ServedFolders, write_rows
 from test_orders import hash_of, permuted
 
 VERIFIER = HERE.parent.parent / "tools" / "verify_receipts.py"
@@ -35,11 +37,12 @@ def parts_of(weights):
 class Rule:
     """The keys of a mixture, one after the other."""
 
-    def __init__(self, dataset, seed, weights, in_order=False):
+    def __init__(self, dataset, seed, weights, in_order=False, sizes=SIZES):
         weights = dict(sorted(weights.items()))
         self.names = list(weights)
-        firsts = dict(zip(SIZES, (0, 40, 49)))
+        firsts = dict(zip(sizes, accumulate(sizes.values(), initial=0)))
         self.first = [firsts[name] for name in self.names]
+        self.sizes = [sizes[name] for name in self.names]
         self.root = (int(dataset, 16), seed)
         self.in_order = in_order
         self.parts = parts_of(list(weights.values()))
@@ -70,7 +73,7 @@ class Rule:
                 self._apply(parts)
         may = [i for i, part in enumerate(self.parts) if part and self.due[i] + part > 0]
         best = min(may, key=lambda i: (max(-self.now, -((self.due[i] - WHOLE) // self.parts[i])), i))
-        size = SIZES[self.names[best]]
+        size = self.sizes[best]
         visit, index = divmod(self.taken[best], size)
         if not self.in_order:
             if (best, visit) not in self.orders:
@@ -94,7 +97,7 @@ class Mixed(ServedFolders):
     def rule_of(self, loader, weights, **more):
         len(loader)  # opens its job
         state = loader.state_dict()
-        return Rule(state["dataset"], state["seed"], weights, **more)
+        return Rule(state["dataset"], state["seed"], weights, sizes=self.SIZES, **more)
 
 
 def keys_of(batch):
@@ -264,6 +267,52 @@ class OneRank(Mixed):
             batchflow.DataLoader({"s3://b/a": 1, "s3://b/c": 1})
 
 
+class ManySources(Mixed):
+    """A thousand of them, which have one to five rows each."""
+
+    SIZES = {f"s{n:03}": 1 + n % 5 for n in range(1000)}
+
+    def test_weights_of_a_thousand_sources_change_and_a_state_goes_on(self):
+        first = {name: 1 / (1 + n) for n, name in enumerate(self.SIZES)}
+        second = {name: n % 3 for n, name in enumerate(self.SIZES)}
+        more = {"weights_change": True, "draws": 10**6}
+        loader = self.loader(first, batch_size=100, **more)
+        rule = self.rule_of(loader, first)
+        batches = iter(loader)
+        seen = keys_of(next(batches))
+        loader.set_weights(second)
+        while not (changes := loader.mixture().changes) and loader.mixture().sources["s000"].weight:
+            seen += keys_of(next(batches))
+        change, = changes
+        mixture, total = loader.mixture(), sum(first.values())
+        for name, source in mixture.sources.items():
+            self.assertLessEqual(abs(source.drawn - mixture.drawn * first[name] / total), 1, name)
+        rule.change(change.at, second)
+        state = pickle.loads(pickle.dumps(loader.state_dict()))
+        loader.close()
+        self.daemon.kill()
+        self.daemon.start()
+        steps = (change.at - len(seen)) // 100 + 20
+        made = [None, None]
+
+        def run(rank):
+            again = self.loader(first, batch_size=50, rank=rank, world_size=2, job_name="again", **more)
+            again.load_state_dict(state)
+            made[rank] = [keys_of(batch) for _, batch in zip(range(steps), again)]
+            again.close()
+
+        threads = [threading.Thread(target=run, args=(rank,)) for rank in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        self.assertTrue(all(made))
+        self.assertEqual([len(keys) for keys in made], [steps, steps])
+        seen += [key for step in zip(*made) for keys in step for key in keys]
+        self.assertGreater(len(seen), change.at + 1500)
+        self.assertEqual(seen, [next(rule) for _ in seen])
+
+
 class ManyRanks(Mixed):
     def test_each_step_has_the_same_samples_at_any_world_size(self):
         weights = {"web": 0.6, "code": 0.3, "math": 0.1}
@@ -396,6 +445,28 @@ class Refused(Mixed):
                 batchflow.DataLoader("mix", **named)
         with self.assertRaisesRegex(TypeError, "not for a list"):
             batchflow.DataLoader([1, 2, 3], mixture={"web": 1})
+
+    def test_a_state_is_refused_where_a_source_has_shrunk_or_is_gone(self):
+        loader = self.loader({"web": 1, "code": 1})
+        next(iter(loader))
+        state = loader.state_dict()
+        loader.close()
+        version = state["dataset"]
+        for shrinks in (True, False):
+            self.daemon.kill()
+            if shrinks:
+                write_rows(self.data / "web" / "rows.npy", SIZES["web"] - 1)
+            else:
+                shutil.rmtree(self.data / "web")
+            self.daemon.start()
+            again = self.loader({"web": 1, "code": 1})
+            again.load_state_dict(state)
+            said = (f"the position is of dataset version {version}" if shrinks
+                    else "nothing at 'web'.*code, math")
+            with self.subTest(shrinks=shrinks), self.assertRaisesRegex(batchflow.RefusedError, said):
+                next(iter(again))
+            other = self.loader({"code": 1, "math": 1}, draws=100)
+            self.assertEqual(sum(len(keys_of(batch)) for batch in other), 100)
 
     def test_the_service_says_what_there_is(self):
         with self.assertRaisesRegex(batchflow.RefusedError, "nothing at 'wob'.*code, math, web"):
