@@ -74,6 +74,12 @@ std::string adopt_mixture(const protocol::JoinRequest& request, const ServedData
                           order::Position& position) {
   order::Position::Fields at = position.fields();
   if (!at.mixing) return "the state is of another order than the job";
+  // Sources of the same names may have other samples then.
+  if (at.dataset_version != dataset.index->version())
+    return fmt::format(
+        "the state is of another version of the dataset ({:016x}, here is {:016x}); begin without "
+        "it, or restore the data",
+        at.dataset_version, dataset.index->version());
   std::string problem = policy_problem(request.order_options);
   if (!problem.empty()) return problem;
   const std::vector<SampleRange> ranges = ranges_of(request, dataset, problem);
