@@ -390,8 +390,9 @@ class Pages(Cluster):
         self.assertIn('batchflow_node_ready{node="a"} 1\n', metrics)
         self.assertIn('batchflow_node_ranks{node="a"} 1\n', metrics)
         page = self.page(self.coordinator_page)
-        self.assertIn("<tr><td>a</td><td>1</td>", page)
-        self.assertIn("<tr><td>there</td>", page)
+        self.assertIn('<td data-column="node"><div>a</div></td>'
+                      '<td data-column="ranks"><div>1</div></td>', page)
+        self.assertIn("<div>there</div>", page)
         shown = {words[0]: subprocess.run(
             [CTL, "--service", self.coordinator.socket, *words], check=True, text=True,
             stdout=subprocess.PIPE, timeout=60).stdout for words in (["top", "1"], ["jobs"])}
@@ -490,7 +491,8 @@ class OtherUsers(Cluster):
             out, problem = rest_of(job.process, 60)
             self.assertNotEqual(job.process.returncode, 0, out)
             self.assertEqual(out, "")
-            self.assertIn(f"user {STRANGER} has not shown the right to read {self.data}", problem)
+            self.assertIn("RefusedError: the dataset rows lies in "
+                          f"{self.data}, which cannot be opened: Permission denied", problem)
             self.data.chmod(0o755)
             self.check_epochs(Job(agent, code=JOB_OF_A_STRANGER).result())
 
