@@ -125,6 +125,14 @@ class Answers(Ideal):
     DELAY_MS = 6
 
     def test_the_gain_is_that_of_a_loop_which_never_waits(self):
+        for more in reversed(range(3)):  # other work may slow one of two measurements, not the other
+            try:
+                return self.check_gain()
+            except AssertionError:
+                if not more:
+                    raise
+
+    def check_gain(self):
         kept = []
 
         def keep(job, batch):
