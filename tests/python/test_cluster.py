@@ -408,6 +408,8 @@ class Pages(Cluster):
             return ""  # between two sessions
 
     def test_an_agent_goes_on_without_a_page_where_its_port_is_taken(self):
+        # Else the agent may be the first to listen there, as a service has its socket before its page.
+        wait_until(lambda: self.metrics_or_nothing(self.coordinator_page), 30, "the page")
         agent = self.agent("a", http=self.coordinator_page)
         self.check_epochs(Job(agent).result())
         self.assertIn("no page and no metrics can be served there", agent.text())
