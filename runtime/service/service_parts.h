@@ -17,6 +17,7 @@
 
 #include "core/engine/engine.h"
 #include "fmt/format.h"
+#include "runtime/protocol/secret.h"
 #include "runtime/service/backend/backend.h"
 #include "runtime/service/backend/warming.h"
 #include "runtime/service/control/commands.h"
@@ -24,7 +25,6 @@
 #include "runtime/service/datasets/joining.h"
 #include "runtime/service/http/history.h"
 #include "runtime/service/http/http.h"
-#include "runtime/service/http/page_key.h"
 #include "runtime/service/http/snapshot.h"
 #include "runtime/service/jobs/jobs.h"
 #include "runtime/service/jobs/returning.h"
@@ -110,7 +110,7 @@ struct Service::Parts {
   asio::steady_timer drain_timer;
   asio::steady_timer plugin_timer;
   asio::signal_set signals;
-  const std::string page_key = make_page_key();
+  const std::string page_key = protocol::make_secret();
   std::unique_ptr<HttpServer> http;
   History history;  // for the page
   ServiceConnections connections{*this};

@@ -2,13 +2,9 @@
 // service makes one when it starts, and tells it to its own user and to root alone.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 namespace batchflow::service {
-
-// 128 random bits in hexadecimal. Empty where the system gives none: then there is no key.
-std::string make_page_key();
 
 enum class KeyShown {
   none,

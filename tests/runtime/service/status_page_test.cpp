@@ -4,6 +4,7 @@
 #include <string>
 
 #include "doctest/doctest.h"
+#include "runtime/protocol/secret.h"
 #include "runtime/service/http/page_key.h"
 #include "runtime/service/http/snapshot.h"
 
@@ -169,9 +170,9 @@ TEST_CASE("only the service's user and root are told the key of the page, and no
 TEST_CASE("a key is shown whole, or is wrong") {
   using service::key_shown;
   using service::KeyShown;
-  const std::string key = service::make_page_key();
+  const std::string key = protocol::make_secret();
   CHECK(key.size() == 32);
-  CHECK(key != service::make_page_key());
+  CHECK(key != protocol::make_secret());
   CHECK(key_shown("/", key) == KeyShown::none);
   CHECK(key_shown("/?", key) == KeyShown::none);
   CHECK(key_shown("/?other=1&monkey=2", key) == KeyShown::none);
