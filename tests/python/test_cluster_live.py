@@ -125,6 +125,7 @@ class ByAgents(LiveCluster):
         with self.producer() as feed:
             for n in range(240):
                 if n == 80:
+                    first = json.loads(job.stdout.readline())  # it has opened its loader
                     self.coordinator.end()
                     self.coordinator.start()
                 if n == 160:
@@ -134,7 +135,7 @@ class ByAgents(LiveCluster):
                 if n % 40 == 39:
                     feed.flush()
             feed.end()
-        self.check(self.batches(job), 240)
+        self.check([first] + self.batches(job), 240)
 
     def test_what_may_not_be_sent_is_refused_with_a_reason(self):
         with self.assertRaisesRegex(batchflow.ServiceError, "no feed 'others'"):
