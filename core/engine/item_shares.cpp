@@ -42,6 +42,14 @@ const ItemCache* ItemShares::cache(NodeIndex node, DatasetId dataset, Digest pre
   return s_.nodes[node].lost ? nullptr : caches(dataset).find(node, prefix);
 }
 
+NodeIndex ItemShares::home_of(const Dataset& dataset, SampleId sample, NodeIndex node) const {
+  const ItemCaches& caches = this->caches(dataset.id);
+  if (!caches.homes()) return node;
+  const Catalogue& catalogue = *dataset.catalogue;
+  const SampleId first = first_in_bundle(sample, catalogue.bundle_shift());
+  return s_.node_of.at(caches.homes()->member(caches.home_of(catalogue.version(), first)));
+}
+
 std::uint64_t ItemShares::samples_kept(const Dataset& dataset) const {
   std::uint64_t samples = 0;
   for (const ItemCache& cache : caches(dataset.id).all()) {

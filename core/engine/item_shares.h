@@ -50,6 +50,9 @@ class ItemShares {
   // What the node keeps of a dataset, encoded or decoded by this part of a pipeline. Null: nothing.
   const ItemCache* cache(NodeIndex node, DatasetId dataset, Digest prefix) const;
 
+  // The node that keeps the sample: its home. If nodes share nothing, that is `node` itself.
+  NodeIndex home_of(const Dataset& dataset, SampleId sample, NodeIndex node) const;
+
   // Opens the shares of a dataset and a pipeline's prefix on a node; they exist as long as anything
   // uses them. True if they are new; then `settle` must follow.
   bool open_shares(NodeIndex node, const Dataset& dataset, const PipelineInfo& pipeline);

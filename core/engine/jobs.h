@@ -195,8 +195,15 @@ struct BatchState {
   RequestId request = RequestId::none();
   std::uint32_t attempts = 0;
   std::uint32_t waiting_reads = 0;
+  std::uint32_t lost_reads = 0;    // of these, those that have come to nothing
   std::uint32_t drawn_pieces = 0;  // all of their draws are listed
   std::uint32_t drawn_within = 0;  // of the next piece
+};
+
+// A sample of a listed order, as its source tells of it.
+struct ListedSample {
+  Bytes bytes = 0;
+  std::uint64_t next_use = 0;
 };
 
 struct Batch : BatchState {
@@ -204,6 +211,8 @@ struct Batch : BatchState {
   std::vector<Piece> pieces;
   std::vector<order::Replacement> replacements;
   std::vector<Ingredient> ingredients;  // a listed order's samples, in order
+  std::vector<ListedSample> asked;      // what is known of each of them
+  std::vector<std::uint32_t> missing;   // of them, those to be looked up: indices
   std::vector<ItemPin> pins;            // items delivered as they are stored
   // Live orders: the slices that were handed over. The batch may be handed over again when its step
   // is committed, and the step's draws are forgotten.
@@ -220,6 +229,8 @@ struct Batch : BatchState {
     pieces.clear();
     replacements.clear();
     ingredients.clear();
+    asked.clear();
+    missing.clear();
     pins.clear();
     handed.clear();
     reads.reads.clear();

@@ -1,6 +1,7 @@
 #include "core/engine/listed.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/check.h"
 #include "core/engine/books.h"
@@ -36,15 +37,16 @@ void Listed::wanted(Job& job, const SamplesWanted& event) {
   batch.samples = static_cast<std::uint32_t>(event.samples.size());
   rank.batches.push_back(index);
   rank.stall.wanted(s_.now, 1);
-  const NodeIndex node = s_.node_of.at(rank.node);
-  for (std::size_t i = 0; i < event.samples.size(); ++i) {
+  for (std::uint32_t i = 0; i < batch.samples; ++i) {
     const SampleId sample = event.samples[i];
-    want(index, node, s_.datasets[job.dataset].id, sample,
-         event.sizes.empty() ? catalogue.bytes(sample) : event.sizes[i],
-         event.next_uses.empty() ? kUnknownUse : event.next_uses[i]);
+    Ingredient& ingredient = batch.ingredients.emplace_back();
+    ingredient.index = i;
+    ingredient.sample = sample;
+    batch.asked.push_back({event.sizes.empty() ? catalogue.bytes(sample) : event.sizes[i],
+                           event.next_uses.empty() ? kUnknownUse : event.next_uses[i]});
+    batch.missing.push_back(i);
   }
-  send_reads(index, node, s_.datasets[job.dataset].id);
-  if (batch.waiting_reads == 0) ready(index);
+  look_up(index, false);
 }
 
 void Listed::ready(BatchIndex index) {
@@ -64,13 +66,34 @@ void Listed::ready(BatchIndex index) {
   s_.counters.samples += batch.samples;
 }
 
-// The batch's job is refused before the step ends. The items that were to be read leave their
-// share, and the batch's pins go with them.
-void Listed::failed(BatchIndex index, std::optional<Refusal> why) {
+// The batch's job is refused before the step ends, or its samples are looked up again. Items that
+// were to be read leave their share, and the batch's pins go with them.
+void Listed::failed(BatchIndex index, ReadIndex read_index, std::optional<Refusal> why) {
   Batch& batch = batches_[index];
-  for (const ItemPin& pin : batch.pins) s_.memory[pin.share].share->unpin(pin.item);
-  batch.pins.clear();
-  failed_.push_back({s_.jobs[batch.job].id, why.value_or(Refusal::storage_failed)});
+  if (why) {
+    for (const ItemPin& pin : batch.pins) s_.memory[pin.share].share->unpin(pin.item);
+    batch.pins.clear();
+    failed_.push_back({s_.jobs[batch.job].id, *why});
+    return;
+  }
+  const OpenRead& read = s_.reads[read_index];
+  once_ = read.samples;
+  std::sort(once_.begin(), once_.end());
+  const auto is_read = [&](SampleId sample) {
+    return std::binary_search(once_.begin(), once_.end(), sample);
+  };
+  const bool kept_here = !read.keep.is_none() && s_.memory[read.keep].spec.place.node == batch.node;
+  for (const Ingredient& one : batch.ingredients) {
+    const bool staged = one.staging == read.request.id;
+    if (staged || (one.staging.is_none() && kept_here && is_read(one.sample)))
+      batch.missing.push_back(one.index);
+  }
+  if (kept_here) {
+    std::erase_if(batch.pins, [&](const ItemPin& pin) {
+      return pin.share == read.keep && is_read(SampleId(pin.item.value));
+    });
+  }
+  if (batch.lost_reads++ == 0) to_look_up_.push_back(index);
 }
 
 void Listed::refuse_failed(const std::function<void(Job&, Refusal)>& refuse) {
@@ -81,36 +104,70 @@ void Listed::refuse_failed(const std::function<void(Job&, Refusal)>& refuse) {
   failed_.clear();
 }
 
+void Listed::look_again() {
+  for (const BatchIndex index : std::exchange(to_look_up_, {})) {
+    if (!s_.batches.live(index) || batches_[index].lost_reads == 0) continue;  // it is gone
+    Batch& batch = batches_[index];
+    batch.waiting_reads -= std::exchange(batch.lost_reads, 0);
+    look_up(index, true);
+  }
+}
+
 // ---------------------------------------------------------------------- where samples are ----
 
-void Listed::want(BatchIndex batch_index, NodeIndex node, DatasetId dataset, SampleId sample,
-                  Bytes bytes, std::uint64_t next_use) {
-  Batch& batch = batches_[batch_index];
-  Ingredient ingredient;
-  ingredient.index = static_cast<std::uint32_t>(batch.ingredients.size());
-  ingredient.sample = sample;
-  batch.ingredients.push_back(ingredient);
-  const ItemCache* encoded = item_shares_.cache(node, dataset, 0);
+// Finds or reads the samples of the batch that are missing.
+void Listed::look_up(BatchIndex index, bool again) {
+  Batch& batch = batches_[index];
+  const Around around{index, s_.node_of.at(batch.node), &s_.datasets[s_.jobs[batch.job].dataset],
+                      again};
+  first_indices_.clear(batch.missing.size());
+  firsts_.clear();
+  for (const std::uint32_t at : batch.missing) want(around, at);
+  batch.missing.clear();
+  send_reads(around);
+  for (const auto& [at, first] : firsts_)
+    batch.ingredients[at].staging = batch.ingredients[first].staging;
+  if (batch.waiting_reads == 0) ready(index);
+}
+
+void Listed::want(const Around& around, std::uint32_t at) {
+  Batch& batch = batches_[around.batch];
+  const SampleId sample = batch.ingredients[at].sample;
+  const NodeIndex home = item_shares_.home_of(*around.dataset, sample, around.node);
+  const bool is_here = home == around.node;
+  batch.ingredients[at].staging = RequestId::none();
+  if (!is_here) {
+    // What comes from elsewhere comes once, however often it stands in the batch.
+    const std::uint32_t first = first_indices_.first_index(sample, at);
+    if (first != at) return firsts_.push_back({at, first});
+  }
+  const ItemCache* encoded = item_shares_.cache(home, around.dataset->id, 0);
   const ShareId index = encoded ? encoded->dram : ShareId::none();
   ShareId keep = ShareId::none();
-  const Slots slots = index.is_none() ? 0 : slots_for(bytes, s_.memory[index].spec.slot_bytes);
+  const Slots slots =
+      index.is_none() ? 0 : slots_for(batch.asked[at].bytes, s_.memory[index].spec.slot_bytes);
   // A list reads no bundles.
   if (!index.is_none() && s_.memory[index].share->capacity() > 0 && slots <= kItemSlotsMost &&
       s_.memory[index].spec.bundle_shift == 0) {
     const ItemId item = s_.memory[index].spec.item_of(sample);
     Share& share = *s_.memory[index].share;
     gone_.clear();
-    const Share::Result result = share.access({item, slots, next_use}, gone_);
+    const Share::Result result = share.access({item, slots, batch.asked[at].next_use}, gone_);
     for (const ItemId gone : gone_) s_.evicted.push_back({index, gone});
     gone_.clear();
     const Reads::Provider provider = reads_.provider(index, item);
-    if (result != Share::Result::bypassed && !provider.in_vain) {
-      share.pin(item);
-      batch.pins.push_back({index, item});
-    }
-    if (result == Share::Result::hit && !provider.in_vain) {
-      if (!provider.read.is_none()) reads_.wait_for_listed(provider.read, batch_index);
+    const bool is_kept = result == Share::Result::hit && !provider.in_vain;
+    if (is_here && result != Share::Result::bypassed && !provider.in_vain) pin(around, index, item);
+    if (is_kept && is_here) {
+      if (!provider.read.is_none()) reads_.wait_for_listed(provider.read, around.batch);
       return;
+    }
+    // A copy that could not be fetched may still be there. It is not fetched again.
+    const bool may_be_bad = around.again && provider.read.is_none();
+    if (is_kept && !is_here && !may_be_bad) {
+      if (use_under_way(around, at)) return;
+      share.pin(item);  // for the read that fetches it
+      return groups_.add({index, ShareId::none(), Form::encoded, provider.read}, sample, at);
     }
     if (result == Share::Result::inserted) {
       keep = index;
@@ -118,34 +175,39 @@ void Listed::want(BatchIndex batch_index, NodeIndex node, DatasetId dataset, Sam
     }
   }
   // An item that was let in just now is read for the share.
-  if (keep.is_none() && use_under_way(batch_index, node, dataset, sample)) return;
-  groups_.add({ShareId::none(), keep}, sample, ingredient.index);
+  if (keep.is_none() && use_under_way(around, at)) return;
+  groups_.add({ShareId::none(), keep}, sample, at);
 }
 
-// It is staged, or on its way, for another batch. What is staged for a block is in memory of that
-// block.
-bool Listed::use_under_way(BatchIndex batch_index, NodeIndex node, DatasetId dataset,
-                           SampleId sample) {
-  const ShownIndex shown = reads_.shown().find(node, dataset, sample, Form::encoded);
+void Listed::pin(const Around& around, ShareId share, ItemId item) {
+  s_.memory[share].share->pin(item);
+  batches_[around.batch].pins.push_back({share, item});
+}
+
+// It is staged on this node, or on its way to it, for another batch. What is staged for a block is
+// in memory of that block.
+bool Listed::use_under_way(const Around& around, std::uint32_t at) {
+  Ingredient& ingredient = batches_[around.batch].ingredients[at];
+  const ShownIndex shown =
+      reads_.shown().find(around.node, around.dataset->id, ingredient.sample, Form::encoded);
   if (shown.is_none()) return false;
-  Batch& batch = batches_[batch_index];
   const ReadIndex index = reads_.shown()[shown].read;
   const OpenRead& read = s_.reads[index];
   if (!read.staged) {
-    reads_.wait_for_listed(index, batch_index);
-    s_.memory[read.keep].share->pin(item_of(sample, read.bundle_shift));
-    batch.pins.push_back({read.keep, item_of(sample, read.bundle_shift)});
+    reads_.wait_for_listed(index, around.batch);
+    pin(around, read.keep, item_of(ingredient.sample, read.bundle_shift));
     return true;
   }
   if (!read.listed) return false;
-  reads_.hold_listed(shown, batch_index);
-  batch.ingredients.back().staging = read.request.id;
+  reads_.hold_listed(shown, around.batch);
+  ingredient.staging = read.request.id;
   return true;
 }
 
 // A sample that stands in a batch twice is read once.
-void Listed::send_reads(BatchIndex batch_index, NodeIndex node, DatasetId dataset) {
+void Listed::send_reads(const Around& around) {
   drop_evicted(s_);
+  std::vector<Ingredient>& ingredients = batches_[around.batch].ingredients;
   for (const ReadGroups::Group& group : groups_.all()) {
     once_.clear();
     first_indices_.clear(group.samples.size());
@@ -153,15 +215,14 @@ void Listed::send_reads(BatchIndex batch_index, NodeIndex node, DatasetId datase
       if (first_indices_.first_index(group.samples[at], at) == at)
         once_.push_back(group.samples[at]);
     }
-    Reads::Spec spec = read_spec(s_, group.source, dataset, node);
+    Reads::Spec spec = read_spec(s_, group.source, around.dataset->id, around.node);
     spec.listed = true;
+    spec.source_pinned = true;
     const ReadIndex read = reads_.open(spec, once_);
-    reads_.own_listed(read, batch_index);
-    for (const std::uint32_t at : group.ingredients) {
-      if (s_.reads[read].staged) {
-        batches_[batch_index].ingredients[at].staging = s_.reads[read].request.id;
-      }
-    }
+    reads_.own_listed(read, around.batch);
+    if (!s_.reads[read].staged) continue;
+    for (const std::uint32_t at : group.ingredients)
+      ingredients[at].staging = s_.reads[read].request.id;
   }
   groups_.clear();
 }

@@ -79,6 +79,7 @@ void Engine::Parts::handle_failures() {
   }
   s.contradicting_jobs.clear();
   listed.refuse_failed([&](Job& job, Refusal why) { membership.refuse(job, why, 0, 0); });
+  listed.look_again();
 }
 
 void Engine::Parts::look_at_jobs() {

@@ -109,8 +109,8 @@ struct Engine::Parts final : Reads::Listener {
     preparation.making_failed(making, why);
   }
   void listed_ready(BatchIndex batch) override { listed.ready(batch); }
-  void listed_failed(BatchIndex batch, std::optional<Refusal> why) override {
-    listed.failed(batch, why);
+  void listed_failed(BatchIndex batch, ReadIndex read, std::optional<Refusal> why) override {
+    listed.failed(batch, read, why);
   }
 
   // ---- events

@@ -124,6 +124,20 @@ void Reads::set_apart(OpenRead& read) {
   s_.memory.promise_listed(dram_of(s_.nodes[read.node].id), read.counted);
 }
 
+void Reads::give_back_apart(OpenRead& read) {
+  if (!read.listed || read.counted == 0) return;
+  s_.memory.give_back_listed(dram_of(s_.nodes[read.node].id), std::exchange(read.counted, 0));
+}
+
+// Whether anything that holds the read is on the node to which it goes.
+// REQUIRES: the read is under way
+bool Reads::has_holder_here(const OpenRead& read) const {
+  return std::any_of(read.waiters.begin(), read.waiters.end(), [&](std::uint32_t waiter) {
+    return waiter & kListed ? batches_[BatchIndex(waiter & ~kListed)].node == read.to.node
+                            : s_.makings[MakingIndex(waiter)].node == read.node;
+  });
+}
+
 void Reads::send_read(OpenRead& read) {
   const Place keep_at = read.keep.is_none() ? Place{} : s_.memory[read.keep].spec.place;
   const std::vector<SampleId>& samples = read.missing.empty() ? read.samples : read.missing;
@@ -267,10 +281,26 @@ void Reads::leave(ReadHolds& held, std::uint32_t waiter) {
     if (one.all && read.owners == 0 && read.holders > 0 && read.done && !read.failed) {
       release_unheld(one.read);
     }
-    if (read.listed && read.holders == 0 && !read.done) set_apart(reads_[one.read]);
+    if (read.listed && !read.done && !has_holder_here(read)) set_apart(reads_[one.read]);
     close_if_unused(one.read);
   }
   held.reads.clear();
+}
+
+// The holder gives up a read that has come to nothing, and keeps all others.
+void Reads::let_go(ReadHolds& held, ReadIndex index) {
+  OpenRead& read = reads_[index];
+  std::erase_if(held.samples, [&](ShownIndex shown) {
+    if (shown_[shown].read != index) return false;
+    --shown_[shown].holders;
+    return true;
+  });
+  std::erase_if(held.reads, [&](const ReadHold& one) {
+    if (one.read != index) return false;
+    --read.holders;
+    if (one.all) --read.owners;
+    return true;
+  });
 }
 
 // Releases some samples of the read, while others are held.
@@ -310,9 +340,7 @@ void Reads::close_if_unused(ReadIndex index) {
     s_.emit(Release{s_.requests.latest(read.request.id)});
   }
   if (read.staged || read.in_part) shown_.hide(read);
-  if (read.listed && read.counted > 0) {
-    s_.memory.give_back_listed(dram_of(s_.nodes[read.node].id), read.counted);
-  }
+  give_back_apart(read);
   uncount(read, read.counted);
   shown_.release(read);
   s_.requests.close(read.request.id);
@@ -441,7 +469,9 @@ void Reads::end_without_result(ReadIndex index, std::optional<Refusal> why) {
   ++read.holders;  // it outlives the calls below
   for (const std::uint32_t waiter : waiters) {
     if (waiter & kListed) {
-      listener_.listed_failed(BatchIndex(waiter & ~kListed), why);
+      const BatchIndex batch(waiter & ~kListed);
+      listener_.listed_failed(batch, index, why);
+      if (!why) let_go(batches_[batch].reads, index);
     } else {
       listener_.making_failed(MakingIndex(waiter), why);
     }
@@ -493,10 +523,15 @@ void Reads::lose_node(NodeIndex node, NodeId id) {
   });
 }
 
-// Makings of other nodes may hold what they waited for here, and its memory is gone.
+// Makings and batches of other nodes may hold what they waited for here, and its memory is gone.
 void Reads::uncount_lost(ReadIndex index, NodeIndex node) {
   if (!reads_.live(index) || reads_[index].node != node) return;
-  uncount(reads_[index], reads_[index].counted);
+  OpenRead& read = reads_[index];
+  if (read.listed) {
+    give_back_apart(read);
+  } else {
+    uncount(read, read.counted);
+  }
 }
 
 }  // namespace batchflow::engine

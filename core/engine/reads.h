@@ -19,13 +19,14 @@ namespace batchflow::engine {
 
 class Reads {
  public:
-  // Called when a making has nothing left to wait for, or cannot be made. `why` is the reason;
-  // without a reason a node is gone, and the making must be begun anew.
+  // Called when a making or a batch has nothing left to wait for, or cannot be made. `why` is the
+  // reason; without a reason a node is gone or a copy is bad, and the making must be begun anew.
   struct Listener {
     virtual void making_ready(MakingIndex making) = 0;
     virtual void making_failed(MakingIndex making, std::optional<Refusal> why) = 0;
     virtual void listed_ready(BatchIndex batch) = 0;
-    virtual void listed_failed(BatchIndex batch, std::optional<Refusal> why) = 0;
+    // Without a reason what the read was to bring is to be looked up again.
+    virtual void listed_failed(BatchIndex batch, ReadIndex read, std::optional<Refusal> why) = 0;
 
    protected:
     ~Listener() = default;
@@ -114,6 +115,9 @@ class Reads {
   void uncount(OpenRead& read, Bytes bytes);
   void uncount_lost(ReadIndex index, NodeIndex node);
   void set_apart(OpenRead& read);
+  void give_back_apart(OpenRead& read);
+  bool has_holder_here(const OpenRead& read) const;
+  void let_go(ReadHolds& held, ReadIndex read);
   Bytes bytes_of(const OpenRead& read, SampleId sample) const;
   bool add(ReadHolds& held, ReadIndex read, std::uint32_t waiter, bool all);
   void hold(ReadHolds& held, ShownIndex shown);

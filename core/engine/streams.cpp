@@ -261,8 +261,8 @@ bool Streams::stand_by() {
   if (std::exchange(helpers_due_, false)) {
     s_.streams.each([&](StreamId index) {
       Stream& stream = s_.streams[index];
-      if (stream.jobs.empty() || stream.family == Order::listed) return;
-      add_helpers(stream);
+      if (stream.jobs.empty()) return;
+      if (stream.family != Order::listed) add_helpers(stream);
       if (open_homes(stream, {})) item_shares_.settle(datasets_[stream.dataset]);
     });
   }
