@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <thread>
@@ -18,6 +20,7 @@ namespace {
 // The policies that people ask about first.
 constexpr const char* kUsualPolicies = "fifo,lru,sieve,s3fifo,2q,arc,lfu,minio,belady-bypass";
 constexpr std::uint64_t kMostThreads = 1024;
+constexpr std::uint64_t kMostNodes = 1024;
 
 struct CacheOptions {
   std::string trace;
@@ -27,6 +30,7 @@ struct CacheOptions {
   output::OutputFlags outputs;
   std::uint64_t seed = 1;
   std::uint64_t threads = std::max(1u, std::thread::hardware_concurrency());
+  std::uint64_t nodes = 1;
   bool through_engine = false;
 };
 
@@ -52,12 +56,22 @@ int help_with_generators(const output::OutputFlags& outputs) {
   return 0;
 }
 
+void check_parts(const CacheStudy& study) {
+  for (const CacheSize& size : study.sizes) {
+    if (size.bytes >= study.nodes) continue;
+    throw ConfigError(fmt::format(
+        "--size {} is less than a byte for each of {} nodes; write a greater size, or fewer nodes",
+        size.text, study.nodes));
+  }
+}
+
 int run_cache(const CacheOptions& options) {
   const output::OutputFlags& outputs = options.outputs;
   outputs.check(options.trace);
   if (options.trace == "gen:help" || options.trace == "gen:") return help_with_generators(outputs);
   CacheStudy study;
   study.seed = options.seed;
+  study.nodes = static_cast<std::uint32_t>(options.nodes);
   study.policies = parse_policies(
       policies::policy_list(),
       options.policies.empty() ? std::vector<std::string>{kUsualPolicies} : options.policies);
@@ -65,8 +79,10 @@ int run_cache(const CacheOptions& options) {
   study.trace = open_trace(options);
   study.sizes = asked.empty() ? usual_sizes(study.trace.working_set_bytes)
                               : sizes_in_bytes(asked, study.trace.working_set_bytes);
-  run_cache_study(study, static_cast<unsigned>(options.threads),
-                  options.through_engine ? replay_through_engine : replay_through_share);
+  check_parts(study);
+  run_cache_study(
+      study, static_cast<unsigned>(options.threads),
+      options.through_engine || study.nodes > 1 ? replay_through_engine : replay_through_share);
   if (outputs.wanted("json")) outputs.write("json", cache_json(study));
   if (outputs.wanted("csv")) outputs.write("csv", cache_csv(study));
   outputs.write_text(cache_table(study));
@@ -109,6 +125,10 @@ void add_cache_command(CLI::App& app, Action& action) {
                            "The seed of policies that draw (default: 1)");
   output::add_whole_number(*command, "--threads", options->threads, 1, kMostThreads,
                            "Runs at the same time (default: all cores)");
+  output::add_whole_number(
+      *command, "--nodes", options->nodes, 1, kMostNodes,
+      "Nodes that share the cache, and make the requests in turn; each sample\n"
+      "is kept on one of them, and goes through the engine (default: 1)");
   command->add_flag("--through-engine", options->through_engine,
                     "Send each request through the engine's step, as a live service would: the\n"
                     "same counts, some ten times slower");

@@ -37,7 +37,9 @@ std::string heading(const CacheSize& size) {
   return percent ? fmt::format("{} = {}", size.text, size_text(size.bytes)) : size_text(size.bytes);
 }
 
-std::string ratio_table(const CacheStudy& study, std::string_view title, Ratio ratio) {
+// `contest`: the best of several policies is marked.
+std::string ratio_table(const CacheStudy& study, std::string_view title, Ratio ratio,
+                        bool contest) {
   std::size_t names = title.size();
   for (const engine::PolicyChoice& policy : study.policies)
     names = std::max(names, policy.text().size());
@@ -48,7 +50,6 @@ std::string ratio_table(const CacheStudy& study, std::string_view title, Ratio r
     text += fmt::format("{:>{}} ", heading(size), widths.back() - 1);
   }
   text += "\n";
-  const bool contest = has_competitors(study);
   for (std::size_t p = 0; p < study.policies.size(); ++p) {
     text += fmt::format("{:<{}}", study.policies[p].text(), names);
     for (std::size_t s = 0; s < study.sizes.size(); ++s) {
@@ -93,10 +94,17 @@ std::string cache_table(const CacheStudy& study) {
     text += fmt::format("{} requests of size zero were left out\n",
                         count_text(trace.requests_of_size_zero));
   }
-  text += "\n" + ratio_table(study, "miss ratio", &ReplayCounts::miss_ratio);
-  if (trace.one_size == 0) {
-    text += "\n" + ratio_table(study, "byte miss ratio", &ReplayCounts::byte_miss_ratio);
+  if (study.nodes > 1) {
+    text += fmt::format("{} nodes with equal parts of the cache make the requests in turn\n",
+                        study.nodes);
   }
+  const bool contest = has_competitors(study);
+  text += "\n" + ratio_table(study, "miss ratio", &ReplayCounts::miss_ratio, contest);
+  if (trace.one_size == 0) {
+    text += "\n" + ratio_table(study, "byte miss ratio", &ReplayCounts::byte_miss_ratio, contest);
+  }
+  if (study.nodes > 1)
+    text += "\n" + ratio_table(study, "fetch ratio", &ReplayCounts::fetch_ratio, false);
   text += legend(study);
   for (std::size_t i = 0; i < study.results.size(); ++i) {
     if (study.results[i].refused == 0) continue;
@@ -113,6 +121,7 @@ std::string cache_json(const CacheStudy& study) {
   json["command"] = "cache";
   json["version"] = BATCHFLOW_VERSION;
   json["seed"] = study.seed;
+  json["nodes"] = study.nodes;
   json["trace"] = {{"name", trace.name},
                    {"requests", trace.requests()},
                    {"requests_of_size_zero", trace.requests_of_size_zero},
@@ -128,6 +137,7 @@ std::string cache_json(const CacheStudy& study) {
                               {"size_text", study.sizes[s].text},
                               {"requests", counts.requests},
                               {"misses", counts.misses},
+                              {"fetches", counts.fetches},
                               {"bytes_requested", counts.bytes_requested},
                               {"bytes_missed", counts.bytes_missed},
                               {"miss_ratio", counts.miss_ratio()},
@@ -142,14 +152,15 @@ std::string cache_json(const CacheStudy& study) {
 
 std::string cache_csv(const CacheStudy& study) {
   std::string text =
-      "policy,size,requests,misses,bytes_requested,bytes_missed,miss_ratio,byte_miss_ratio\n";
+      "policy,size,requests,misses,bytes_requested,bytes_missed,miss_ratio,byte_miss_ratio,"
+      "fetches\n";
   for (std::size_t p = 0; p < study.policies.size(); ++p) {
     for (std::size_t s = 0; s < study.sizes.size(); ++s) {
       const ReplayCounts& counts = study.result(p, s);
-      text +=
-          fmt::format("{},{},{},{},{},{},{:.6f},{:.6f}\n", study.policies[p].text(),
-                      study.sizes[s].bytes, counts.requests, counts.misses, counts.bytes_requested,
-                      counts.bytes_missed, counts.miss_ratio(), counts.byte_miss_ratio());
+      text += fmt::format("{},{},{},{},{},{},{:.6f},{:.6f},{}\n", study.policies[p].text(),
+                          study.sizes[s].bytes, counts.requests, counts.misses,
+                          counts.bytes_requested, counts.bytes_missed, counts.miss_ratio(),
+                          counts.byte_miss_ratio(), counts.fetches);
     }
   }
   return text;

@@ -102,7 +102,7 @@ void run_cache_study(CacheStudy& study, unsigned threads, Replayer replayer) {
   const double all = static_cast<double>(runs) * static_cast<double>(study.trace.requests());
   output::ProgressBar bar(fmt::format("replaying {} runs", runs));
   std::atomic<std::uint64_t> done{0};
-  const AccessReplayOptions options{study.seed, [&](std::uint64_t requests) {
+  const AccessReplayOptions options{study.seed, study.nodes, [&](std::uint64_t requests) {
                                       output::check_interrupted();
                                       bar.show(static_cast<double>(done += requests) / all);
                                     }};

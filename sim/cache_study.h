@@ -23,6 +23,7 @@ struct CacheStudy {
   std::vector<engine::PolicyChoice> policies;
   std::vector<CacheSize> sizes;
   std::uint64_t seed = 1;
+  std::uint32_t nodes = 1;            // each has an equal part of a size
   std::vector<ReplayCounts> results;  // policies x sizes; all sizes of a policy stand together
 
   const ReplayCounts& result(std::size_t policy, std::size_t size) const {

@@ -37,10 +37,14 @@ double ReplayCounts::miss_ratio() const {
 double ReplayCounts::byte_miss_ratio() const {
   return ratio(bytes_missed, bytes_requested);
 }
+double ReplayCounts::fetch_ratio() const {
+  return ratio(fetches, requests);
+}
 
 ReplayCounts replay_through_share(const traces::AccessTrace& trace,
                                   const engine::PolicyChoice& policy, Bytes capacity,
                                   const AccessReplayOptions& options) {
+  BF_CHECK(options.nodes == 1);
   engine::Share share(
       trace.distinct_items(), capacity,
       policy.make_eviction(trace.distinct_items(), capacity, trace_policy_random(options.seed)));
@@ -59,37 +63,51 @@ ReplayCounts replay_through_share(const traces::AccessTrace& trace,
     begin = end;
   }
   const engine::ShareCounters& counted = share.counters();
-  return {counted.hits + counted.misses, counted.misses,    counted.slots_requested,
-          counted.slots_missed,          counted.evictions, counted.refused};
+  return {counted.hits + counted.misses,
+          counted.misses,
+          0,
+          counted.slots_requested,
+          counted.slots_missed,
+          counted.evictions,
+          counted.refused};
 }
 
 namespace {
 
 constexpr DatasetId kDataset{1};
 constexpr PipelineId kPipeline{1};
-constexpr NodeId kNode{1};
+constexpr NodeId kNode{1};  // the first
 constexpr JobId kJob{1};
 constexpr Digest kVersion = 1;
 constexpr std::size_t kRequestsPerEngineReport = std::size_t{1} << 12;
 
-// The backend of a trace: one job that lists its samples one at a time, reads that take no time,
-// and a count of the engine's commands. It looks at commands alone, never at the engine's counters.
+// The backend of a trace: one job that lists its samples one at a time, with a rank on each node;
+// reads that take no time; and a count of the engine's commands. It looks at commands alone, never
+// at the engine's counters.
 class TraceBackend {
  public:
   TraceBackend(const traces::AccessTrace& trace, const engine::PolicyChoice& policy, Bytes capacity,
-               std::uint64_t seed)
-      : trace_(trace), engine_(config(policy, seed), policies::policy_list(), fill(trace)) {
-    const NodeId ranks[] = {kNode};
+               const AccessReplayOptions& options)
+      : trace_(trace),
+        nodes_(options.nodes),
+        engine_(config(policy, options.seed), policies::policy_list(), fill(trace)) {
+    std::vector<NodeId> ranks;
     engine::JobJoined join;
     join.job = kJob;
     join.dataset = kDataset;
     join.pipeline = kPipeline;
     join.order = Order::listed;
     join.credits = 1;
-    join.ranks = ranks;
     events_ = {engine::CatalogueKnown{kDataset, kVersion},
-               engine::PipelineKnown{kPipeline, kVersion}, engine::NodeJoined{kNode, 1},
-               engine::CapacityChanged{{kNode, Tier::dram, 0}, capacity}, join};
+               engine::PipelineKnown{kPipeline, kVersion}};
+    for (std::uint32_t i = 0; i < nodes_; ++i) {
+      ranks.emplace_back(kNode.value + i);
+      events_.push_back(engine::NodeJoined{ranks[i], 1});
+      const Bytes part = capacity / nodes_ + (i < capacity % nodes_ ? 1 : 0);
+      events_.push_back(engine::CapacityChanged{{ranks[i], Tier::dram, 0}, part});
+    }
+    join.ranks = ranks;
+    events_.push_back(join);
     step();
   }
 
@@ -101,7 +119,8 @@ class TraceBackend {
     counts_.bytes_requested += size[0];
     size_ = size[0];
     delivered_ = false;
-    events_.push_back(engine::SamplesWanted{kJob, 0, sample, next_use, size});
+    const Rank rank = static_cast<Rank>(index % nodes_);
+    events_.push_back(engine::SamplesWanted{kJob, rank, sample, next_use, size});
     step();
     if (!delivered_) step();  // the read is done
     BF_CHECK_MSG(delivered_, "the engine did not deliver a sample that was read");
@@ -139,14 +158,18 @@ class TraceBackend {
     events_.clear();
     for (const engine::Command& command : orders_) {
       if (const auto* read = std::get_if<engine::Read>(&command)) {
-        ++counts_.misses;
-        counts_.bytes_missed += size_;
+        if (read->from.tier == Tier::store) {
+          ++counts_.misses;
+          counts_.bytes_missed += size_;
+        } else {
+          ++counts_.fetches;
+        }
         events_.push_back(engine::ReadDone{read->request, engine::Outcome::done, {}});
       } else if (const auto* deliver = std::get_if<engine::Deliver>(&command)) {
         delivered_ = true;
         events_.push_back(engine::DeliveryDone{deliver->request, engine::Outcome::done});
-        events_.push_back(engine::BatchConsumed{kJob, 0, deliver->step, Duration(0)});
-        events_.push_back(engine::SlotReleased{kJob, 0, deliver->step});
+        events_.push_back(engine::BatchConsumed{kJob, deliver->rank, deliver->step, Duration(0)});
+        events_.push_back(engine::SlotReleased{kJob, deliver->rank, deliver->step});
       } else if (std::get_if<engine::Drop>(&command)) {
         ++counts_.evictions;
       }
@@ -154,6 +177,7 @@ class TraceBackend {
   }
 
   const traces::AccessTrace& trace_;
+  const std::uint32_t nodes_;
   engine::Catalogues catalogues_;
   engine::Engine engine_;
   Duration now_{0};
@@ -169,7 +193,7 @@ class TraceBackend {
 ReplayCounts replay_through_engine(const traces::AccessTrace& trace,
                                    const engine::PolicyChoice& policy, Bytes capacity,
                                    const AccessReplayOptions& options) {
-  TraceBackend backend(trace, policy, capacity, options.seed);
+  TraceBackend backend(trace, policy, capacity, options);
   for (std::size_t begin = 0; begin < trace.requests();) {
     const std::size_t end = std::min(begin + kRequestsPerEngineReport, trace.requests());
     for (std::size_t i = begin; i < end; ++i) backend.request(i);
@@ -180,7 +204,7 @@ ReplayCounts replay_through_engine(const traces::AccessTrace& trace,
   return backend.counts();
 }
 
-// That of the share which TraceBackend's engine makes for the trace, so that both draw alike.
+// That of the share which TraceBackend's engine makes on its first node, so that both draw alike.
 Random trace_policy_random(std::uint64_t seed) {
   engine::ShareSpec spec;
   spec.place = {kNode, Tier::dram, 0};

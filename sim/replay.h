@@ -11,7 +11,8 @@ namespace batchflow::sim {
 
 struct ReplayCounts {
   std::uint64_t requests = 0;
-  std::uint64_t misses = 0;
+  std::uint64_t misses = 0;   // read from the store
+  std::uint64_t fetches = 0;  // read from another node's memory
   Bytes bytes_requested = 0;
   Bytes bytes_missed = 0;
   std::uint64_t evictions = 0;
@@ -19,11 +20,13 @@ struct ReplayCounts {
 
   double miss_ratio() const;
   double byte_miss_ratio() const;
+  double fetch_ratio() const;
   friend bool operator==(const ReplayCounts&, const ReplayCounts&) = default;
 };
 
 struct AccessReplayOptions {
-  std::uint64_t seed = 1;  // of policies that draw
+  std::uint64_t seed = 1;   // of policies that draw
+  std::uint32_t nodes = 1;  // that share the cache; more than one only through the engine
   // Called now and then with the requests replayed since the last call; may throw to end the
   // replay.
   std::function<void(std::uint64_t)> progress;
@@ -40,8 +43,9 @@ ReplayCounts replay_through_share(const traces::AccessTrace& trace,
                                   const AccessReplayOptions& options);
 
 // Through Engine::step, as a job that lists its samples; a miss is a read that the engine commands.
-// The counts are the same, and it is many times slower: it shows that the engine's cache is the one
-// that was studied.
+// On one node the counts are the same, and it is many times slower: it shows that the engine's
+// cache is the one that was studied. On several nodes each has its part of the capacity and a rank
+// of the job, and the ranks make the requests in turn.
 ReplayCounts replay_through_engine(const traces::AccessTrace& trace,
                                    const engine::PolicyChoice& policy, Bytes capacity,
                                    const AccessReplayOptions& options);

@@ -40,6 +40,20 @@ TEST_CASE("JSON alone on standard output, the table beside it on standard error"
   CHECK(result["runs"][2]["policy"] == "lru");
 }
 
+TEST_CASE("nodes that share a cache fetch from one another, and read each item once") {
+  const Outcome outcome =
+      run({"cache", kSmall, "-p", "lru", "--size", "150%", "--nodes", "4", "--json"});
+  CHECK(outcome.code == 0);
+  CHECK(outcome.err.find("4 nodes with equal parts of the cache") != std::string::npos);
+  CHECK(outcome.err.find("fetch ratio") != std::string::npos);
+  const json result = json::parse(outcome.out);
+  CHECK(result["nodes"] == 4);
+  CHECK(result["runs"][0]["misses"] == 200);
+  CHECK(result["runs"][0]["fetches"] > 0);
+  CHECK(run({"cache", kSmall, "-p", "lru", "--size", "150%"}).out.find("nodes") ==
+        std::string::npos);
+}
+
 TEST_CASE("results in files, and any number of threads gives the same") {
   const Folder folder;
   const std::string json_path = (folder.path() / "x.json").string();
@@ -94,6 +108,8 @@ TEST_CASE("bad input: one clear line, exit code 2") {
   check_refused({"cache", kSmall, "--size", "-5"}, "not a cache size");
   check_refused({"cache", kSmall, "--sise", "5"}, "write '--size'");
   check_refused({"cache", kSmall, "--threads", "0"}, "--threads");
+  check_refused({"cache", kSmall, "--nodes", "0"}, "--nodes");
+  check_refused({"cache", kSmall, "--nodes", "4", "--size", "3"}, "a byte for each of 4 nodes");
   check_refused({"cache", kSmall, "--json", "--csv"}, "--csv=FILE");
   check_refused({"cache", "gen:prem"}, "write 'gen:perm'");
   check_refused({"cache", "/nowhere"}, "No such file");
