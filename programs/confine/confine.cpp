@@ -93,11 +93,27 @@ constexpr std::uint32_t kAllowed[] = {
 #endif
 };
 
-bool filter_calls(Confined what) {
+// What files in a folder of its own need. No locks: it could hold those of others, whose files it
+// may read.
+constexpr std::uint32_t kAllowedInFolder[] = {
+    SYS_openat,    SYS_mkdirat,   SYS_unlinkat, SYS_renameat,  SYS_renameat2, SYS_linkat,
+    SYS_symlinkat, SYS_ftruncate, SYS_truncate, SYS_pwrite64,  SYS_pwritev,   SYS_fsync,
+    SYS_fdatasync, SYS_fchmod,    SYS_fchmodat, SYS_utimensat, SYS_statfs,    SYS_fstatfs,
+#if defined(__x86_64__)
+    SYS_open,      SYS_creat,     SYS_mkdir,    SYS_rmdir,     SYS_unlink,    SYS_rename,
+    SYS_link,      SYS_symlink,   SYS_chmod,
+#endif
+};
+
+bool filter_calls(Confined what, bool has_own_folder) {
   constexpr std::uint32_t kWrites =
       O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND | (O_TMPFILE & ~O_DIRECTORY);
   SyscallFilter filter(SECCOMP_RET_ERRNO | EPERM);
   for (const std::uint32_t call : kAllowed) filter.allow(call);
+  if (has_own_folder) {
+    for (const std::uint32_t call : kAllowedInFolder) filter.allow(call);
+    filter.allow_if(SYS_fallocate, 1, ~0u, 0);  // makes a file longer, and no holes
+  }
   filter.allow_if(SYS_openat, 2, kWrites, O_RDONLY);
 #if defined(__x86_64__)
   filter.allow_if(SYS_open, 1, kWrites, O_RDONLY);
@@ -161,7 +177,7 @@ bool confine(Confined what, const Limits& limits, std::string& problem) {
     problem = "the service has gone";
     return false;
   }
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || !filter_calls(what))
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || !filter_calls(what, limits.has_own_folder))
     return failed("the kernel does not filter system calls (seccomp)");
   return true;
 }

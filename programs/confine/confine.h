@@ -17,7 +17,10 @@ struct Limits {
   std::uint64_t data_bytes = 0;  // of memory; 0: without limit
   std::uint64_t stack_bytes = 8 << 20;
   int last_file = 2;             // open files with greater numbers are closed
-  std::uint64_t file_bytes = 0;  // how large it may make a file that it has open; 0: it writes none
+  std::uint64_t file_bytes = 0;  // how large it may make a file; 0: it writes none
+  // It may make, change and remove files where it can. REQUIRES: make_own_folder() (own_folder.h)
+  // has left it one folder for that
+  bool has_own_folder = false;
 };
 
 // From here on this process cannot write to a file unless it has it open, start or signal other

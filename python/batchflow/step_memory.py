@@ -13,7 +13,7 @@ import sys
 from typing import Any, Optional
 
 from .brought_folder import alone_in, brought_folder, write_whole
-from .step_probe import Failed, Probe
+from .step_probe import FOLDER_MIB, Failed, Probe
 from .steps import NotTakable
 
 _MIB = 1 << 20
@@ -26,7 +26,7 @@ _SMALL = ("numpy", "scipy", "PIL", "batchflow")
 
 def memory_for(data: int, row: int = 0) -> Optional[str]:
     """What a process may take, where the usual bound is not enough."""
-    wanted = max(data + data // 4 + 24 * _MIB + _STACK - _RESERVED, 5 * row)
+    wanted = max(data + data // 4 + 24 * _MIB + FOLDER_MIB * _MIB + _STACK - _RESERVED, 5 * row)
     if wanted <= _USUAL:
         return None
     return f"{-(-wanted // (16 * _MIB)) * 16}mib"

@@ -10,10 +10,12 @@ import select
 import signal
 import socket
 import struct
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Optional
 
 from . import embedded
+from .brought_folder import brought_folder
 from .library import NoServiceError
 from .step_dataset import SHOWN_BYTES, memory_bytes
 from .step_worker import CALL, DECLARED, DONE, REPLY, SETUP, TYPES
@@ -21,6 +23,7 @@ from .step_worker import CALL, DECLARED, DONE, REPLY, SETUP, TYPES
 _PROTOCOL = 1
 _PAGE = 4096
 _DATA_BYTES = 16 << 30
+FOLDER_MIB = 16  # of the temporary folder that is the service's usual one
 _START_S, _SAMPLE_S = 60.0, 10.0
 _SAID_MOST = 64 << 10
 _INPUT = (TYPES.index("int64"), 1, [2] + [0] * 7)  # index and seed
@@ -67,6 +70,9 @@ class Probe:
             raise Failed(str(problem)) from None
         given = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TZ",
                                                      "LD_LIBRARY_PATH") if name in os.environ}
+        temporary = brought_folder().parent / "temporary"  # its own is there; this one stays empty
+        with suppress(OSError):
+            temporary.mkdir(mode=0o700, exist_ok=True)
         self._says, says = os.pipe()
         # Above the numbers that they are moved to.
         moved = [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, 16)
@@ -77,7 +83,7 @@ class Probe:
                 "/bin/sh", ["sh", "-c", 'cd / && exec "$@"', "sh", str(worker), step["at"],
                             step["interpreter"]],
                 {**given, "PYTHONPATH": step["package"], "PYTHONDONTWRITEBYTECODE": "1",
-                 "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
+                 "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TMPDIR": str(temporary),
                  "BATCHFLOW_STEP_TIMEOUT_S": str(_SAMPLE_S)},
                 setpgroup=0, file_actions=[
                     (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
@@ -92,8 +98,8 @@ class Probe:
     @staticmethod
     def _setup(step: dict[str, Any]) -> bytes:
         kind, dimensions, shape = _INPUT
-        head = SETUP.pack(_PROTOCOL, 1, os.getpid(), 0, _DATA_BYTES, _PAGE, SHOWN_BYTES, kind,
-                          dimensions, *shape, 0, b"index")
+        head = SETUP.pack(_PROTOCOL, 1, os.getpid(), FOLDER_MIB, _DATA_BYTES, _PAGE, SHOWN_BYTES,
+                          kind, dimensions, *shape, 0, b"index")
         return head + b"places\0" + str(step["places"]).encode() + b"\0"
 
     def show(self, index: int, seed: int) -> dict[str, Any]:

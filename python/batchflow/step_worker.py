@@ -72,55 +72,67 @@ def find_library(name: str) -> Optional[str]:
 
 
 _open, _os_open, _mkdir = open, os.open, os.mkdir
-WRITES_NOTHING = ("a step can write no file and make no folder, not even a temporary one; hold in "
-                  "memory what it needs, as in io.BytesIO")
+# Where this process may write: its own temporary folder, which batchflow-step-worker has made. None:
+# nowhere.
+_folder: Optional[str] = None
 
 
-def in_words(error: PermissionError) -> PermissionError:
-    """The sandbox answers EPERM to all that would write. "Operation not permitted: '/tmp'", as
-    tempfile would pass it on, does not say why."""
-    if error.errno != errno.EPERM:
+def in_words(error: OSError) -> OSError:
+    """The sandbox answers EPERM or EROFS to what would write where it may not. "Operation not
+    permitted: '/tmp'", as tempfile would pass it on, does not say why."""
+    if _folder is not None and error.errno == errno.EROFS:
+        words = f"a step can write to its temporary folder alone ({_folder})"
+    elif _folder is None and error.errno == errno.EPERM:
+        why = os.environ.get("BATCHFLOW_STEP_NO_FOLDER")
+        words = ("a step can write no file and make no folder" +
+                 (f" here, not even a temporary one ({why})" if why else
+                  ", not even a temporary one") +
+                 "; hold in memory what it needs, as in io.BytesIO")
+    else:
         return error
-    return PermissionError(errno.EPERM, WRITES_NOTHING, error.filename)
+    return OSError(error.errno, words, error.filename)
 
 
 def open_null_too(file: Any, mode: str = "r", *arguments: Any, **named: Any) -> Any:
     """Replaces open(). Some libraries open /dev/null for writing, only to see the types of files
-    (dill, which torch.utils.data imports). The sandbox allows no file to be opened for that."""
-    if file == os.devnull and not set(mode) <= set("rbtU"):
+    (dill, which torch.utils.data imports). Without a folder of its own, the sandbox allows no file
+    to be opened for that."""
+    if _folder is None and file == os.devnull and not set(mode) <= set("rbtU"):
         file = _os_open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return _open(file, mode, *arguments, **named)
-    except PermissionError as error:
+    except OSError as error:
         raise in_words(error) from None
 
 
 def os_open_null_too(path: Any, flags: int, *arguments: Any, **named: Any) -> int:
     """Replaces os.open() likewise."""
-    if path == os.devnull:
+    if _folder is None and path == os.devnull:
         flags = os.O_RDONLY | os.O_CLOEXEC
     try:
         return _os_open(path, flags, *arguments, **named)
-    except PermissionError as error:
+    except OSError as error:
         raise in_words(error) from None
 
 
-def make_no_folder(path: Any, *arguments: Any, **named: Any) -> None:
+def make_folder(path: Any, *arguments: Any, **named: Any) -> None:
     """Replaces os.mkdir()."""
     try:
         _mkdir(path, *arguments, **named)
-    except PermissionError as error:
+    except OSError as error:
         raise in_words(error) from None
 
 
 def prepare_imports() -> None:
     """Libraries look for other libraries and for a folder of temporary files when they are
-    imported. Python would start programs and write files for that, which the sandbox forbids."""
+    imported. Python would start programs and try to write to several folders for that."""
+    global _folder
+    _folder = os.environ.get("TMPDIR")
     ctypes.util.find_library = find_library
-    tempfile.tempdir = "/tmp"
+    tempfile.tempdir = _folder or "/tmp"
     builtins.open = io.open = open_null_too
     os.open = os_open_null_too
-    os.mkdir = make_no_folder
+    os.mkdir = make_folder
 
 
 def show_package() -> None:
@@ -355,10 +367,11 @@ def main() -> None:
         problem = str(refused)
     except ImportError as error:
         problem = f"{sys.executable} has no NumPy ({error}); install it there"
+    told = problem or os.environ.get("BATCHFLOW_STEP_NO_FOLDER", "")
     shape_made = (made[1] + [0] * 8)[:8]
     os.write(SOCKET, DECLARED.pack(
         CORRUPT if problem else DONE, random, made[0], len(made[1]), *shape_made, 0, name,
-        text(bundle["name"], 65), text(version, 65), text(problem, 512)))
+        text(bundle["name"], 65), text(version, 65), text(told, 512)))
     if problem or input_bytes == 0:
         return
     step.watch(float(os.environ["BATCHFLOW_STEP_TIMEOUT_S"]))

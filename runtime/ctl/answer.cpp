@@ -132,6 +132,13 @@ std::string quotas_table(const json& quotas) {
   return table(rows);
 }
 
+// What people should know of it.
+static std::string step_remark(const json& step) {
+  if (flag(step, "broken")) return "broken";
+  const std::string why = text(step, "folder_problem");
+  return why.empty() ? "" : fmt::format("no temporary folder ({})", output::printable(why));
+}
+
 // How plugin steps do, which run in processes of their own.
 static std::string plugins_table(const json& status) {
   std::vector<std::vector<std::string>> rows = {{"step", "pipeline", "dataset", "samples",
@@ -144,7 +151,7 @@ static std::string plugins_table(const json& status) {
                     output::printable(text(one, "dataset")), count("samples"),
                     fmt::format("{:.2f}", calls > 0 ? 1000 * number(one, "busy_s") / calls : 0.0),
                     count("corrupt"), count("starts"), count("crashes"), count("late"),
-                    flag(one, "broken") ? "broken" : ""});
+                    step_remark(one)});
   }
   return table(rows);
 }

@@ -39,11 +39,11 @@ fs::path find_plugin(config::ConfigSection& section) {
 // All that decides what a function makes, and in what processes.
 std::string key_of(const std::string& bundle, const step::StepInterpreter& interpreter,
                    const batch::Field& input, const step::StepSettings& settings) {
-  return fmt::format("{} {} {} {} {} {} {} {} {} [{}]\n{}", interpreter.program,
-                     interpreter.package, settings.memory, settings.timeout.count(),
-                     settings.start_timeout.count(), settings.worker.string(), input.name,
-                     static_cast<int>(input.type), input.ragged, fmt::join(input.shape, " "),
-                     bundle);
+  return fmt::format("{} {} {} {} {} {} {} {} {} {} [{}]\n{}", interpreter.program,
+                     interpreter.package, settings.memory, settings.temporary_bytes,
+                     settings.timeout.count(), settings.start_timeout.count(),
+                     settings.worker.string(), input.name, static_cast<int>(input.type),
+                     input.ragged, fmt::join(input.shape, " "), bundle);
 }
 
 // A function of a job, as batchflow.steps of the Python package writes it.
@@ -67,6 +67,7 @@ std::shared_ptr<step::StepPlugin> open_python(config::ConfigSection& section,
   if (settings.memory > step::StepSettings::kMemoryMost)
     section.refuse("memory", fmt::format("it asks for {} GiB", settings.memory >> 30),
                    fmt::format("write {} GiB at most", step::StepSettings::kMemoryMost >> 30));
+  if (section.has("memory")) settings.temporary_bytes = settings.memory / 4;
   const std::shared_ptr<step::OpenSteps> others = std::move(settings.open);
   const auto open = [&] {
     return step::StepPlugin::open_python(bundle, at, {{"places", section.text("places", "")}},

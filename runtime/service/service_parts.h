@@ -65,6 +65,7 @@ struct Service::Parts {
   NodeConfig settled(NodeConfig from) const {
     settle(from);
     from.steps.ending = ending;
+    from.steps.temporary = from.state / "temporary";
     return from;
   }
 

@@ -81,6 +81,7 @@ ReloadPlan ServiceReload::planned(NodeConfig& next) const {
   next.steps_bytes = parts_.config.steps_bytes;
   next.data_bytes = parts_.config.data_bytes;
   next.steps.ending = parts_.config.steps.ending;
+  next.steps.temporary = parts_.config.steps.temporary;
   if (!plan.memory) next.memory = parts_.config.memory;
   settle(next, parts_.config.memory);
   if (plan.workers && next.workers > parts_.workers_at_start) {

@@ -127,6 +127,7 @@ void StepPlugin::declare(std::string_view kind, Digest image, const std::string&
   std::optional<StepDeclaration> declared = process.start(0, 0);
   if (!declared) throw StepError(process.problem());
   declared_ = std::move(*declared);
+  folder_problem_ = process.folder_problem();
   text_ = fmt::format("{} {}/{} {} {:016x}{}", kind, declared_.name, declared_.version,
                       declared_.random ? "random" : "deterministic", image, written);
 }

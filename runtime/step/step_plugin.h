@@ -68,6 +68,8 @@ class StepPlugin {
   const StepDeclaration& declared() const { return declared_; }
   // Everything that decides its output: for the hash of a pipeline, and for people.
   const std::string& text() const { return text_; }
+  // Why its processes have no temporary folder, where they were to have one.
+  const std::string& folder_problem() const { return folder_problem_; }
   Bytes bytes_each() const { return source_.settings.memory; }  // a process takes at most
   // Whether a sample of this size, and what is made of it, may be handed to a process.
   bool has_room(Bytes input, Bytes output) const {
@@ -100,6 +102,7 @@ class StepPlugin {
   StepSource source_;
   StepDeclaration declared_;
   std::string text_;
+  std::string folder_problem_;
   std::atomic<std::uint64_t> samples_{0}, corrupt_{0}, starts_{0}, crashes_{0}, late_{0};
   std::atomic<std::int64_t> busy_ns_{0};
   std::atomic<unsigned> strikes_{0};

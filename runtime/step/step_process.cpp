@@ -128,6 +128,7 @@ std::optional<StepDeclaration> StepProcess::start(Bytes input, Bytes output) {
     end();
     return std::nullopt;
   }
+  if (temporary_bytes() > 0) folder_problem_ = text_of(declared.problem);
   if (made->name.empty()) made->name = source_.input.name;
   return StepDeclaration{text_of(declared.name), text_of(declared.version), declared.random != 0,
                          std::move(*made)};
@@ -192,6 +193,11 @@ bool StepProcess::spawn() {
              "PYTHONPATH=" + python.package, "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1",
              "OPENBLAS_NUM_THREADS=1", fmt::format("BATCHFLOW_STEP_TIMEOUT_S={}", timeout_s)})
       variables.push_back(std::move(one));
+    if (temporary_bytes() > 0) {
+      std::error_code error;  // the process says what is wrong with it
+      std::filesystem::create_directory(source_.settings.temporary, error);
+      variables.push_back("TMPDIR=" + source_.settings.temporary.string());
+    }
   }
   const int error = posix_spawn(&process_, program.c_str(), &files, attributes.get(),
                                 pointers(words_of).data(), pointers(variables).data());
@@ -206,6 +212,7 @@ std::string StepProcess::setup_message() const {
   StepSetup setup;
   setup.parameters = static_cast<std::uint32_t>(source_.parameters.size());
   setup.parent = getpid();
+  setup.folder_mib = static_cast<std::uint32_t>(temporary_bytes() >> 20);
   setup.data_bytes = source_.settings.memory - input_bytes_ - output_bytes_ - kStepStackBytes;
   if (!source_.interpreter.program.empty()) setup.data_bytes += kReservedByInterpreters;
   setup.input_bytes = input_bytes_;
@@ -218,6 +225,13 @@ std::string StepProcess::setup_message() const {
   }
   BF_CHECK(message.size() <= kStepMessageMost);
   return message;
+}
+
+Bytes StepProcess::temporary_bytes() const {
+  const StepSettings& settings = source_.settings;
+  return source_.interpreter.program.empty() || settings.temporary.empty()
+             ? 0
+             : std::min(settings.temporary_bytes, settings.memory / 4);
 }
 
 // Receives one message of exactly this size, in time.
@@ -328,6 +342,13 @@ StepResult StepProcess::lose() {
 }
 
 void StepProcess::say_if_of_memory() {
+  if (temporary_bytes() > 0 && problem_.find("No space left on device") != std::string::npos) {
+    problem_ += fmt::format(
+        " (its temporary folder may have {} MiB, and what is not removed stays in it; give it "
+        "more: it has a quarter of {})",
+        temporary_bytes() >> 20, source_.memory_setting());
+    return;
+  }
   // Messages of Python, the C++ library, the loader of libraries, OpenBLAS, and PyTorch.
   for (const char* words : {"MemoryError", "bad_alloc", "start new thread", "failed to map segment",
                             "Memory allocation", "allocate memory"})

@@ -33,8 +33,13 @@ struct StepSettings {
   std::filesystem::path worker;                       // the program; empty: beside this one
   std::shared_ptr<const std::atomic<bool>> ending;    // set: nothing is waited for any more
   std::shared_ptr<OpenSteps> open;                    // functions are looked for there first
+  // Where each process of a function in Python finds a temporary folder of its own, in memory, and
+  // how large it may become. The folder that others see there stays empty. No path: there is none.
+  std::filesystem::path temporary;
+  Bytes temporary_bytes = kTemporaryUsual;  // a part of `memory`
 
   static constexpr Bytes kMemoryLeast = Bytes{32} << 20;
+  static constexpr Bytes kTemporaryUsual = Bytes{16} << 20;
   static constexpr Bytes kMemoryMost = Bytes{1} << 40;  // so that sums of it do not wrap
   friend bool operator==(const StepSettings&, const StepSettings&) = default;
 };
@@ -112,6 +117,8 @@ class StepProcess {
   const std::byte* output() const { return areas_.memory().data() + input_bytes_ + output_at_; }
   std::uint64_t rows() const { return rows_; }
   const std::string& problem() const { return problem_; }
+  // Why it has no temporary folder, where it was to have one; known from its start.
+  const std::string& folder_problem() const { return folder_problem_; }
   bool has_been_called() const { return calls_ > 0; }
 
   void end();
@@ -123,7 +130,8 @@ class StepProcess {
   bool receive(std::span<std::byte> message, Duration within);
   StepResult lose();  // kills it, and says what has become of it
   std::string last_words();
-  void say_if_of_memory();  // in problem_, what it may take and where that is set
+  void say_if_of_memory();        // in problem_, what it may take and where that is set
+  Bytes temporary_bytes() const;  // of its folder; 0: it is to have none
 
   const StepSource& source_;
   pid_t process_ = -1;
@@ -140,6 +148,7 @@ class StepProcess {
   std::vector<std::string> problems_;  // of the samples of a call_all()
   std::string said_;
   std::string problem_;
+  std::string folder_problem_;
 };
 
 }  // namespace batchflow::step

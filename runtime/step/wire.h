@@ -33,8 +33,11 @@ struct StepSetup {
   std::uint32_t protocol = kStepProtocol;
   std::uint32_t parameters = 0;  // behind this: name and value of each, both ended by 0
   std::int32_t parent = 0;       // the service's process
-  std::uint32_t reserved = 0;
-  std::uint64_t data_bytes = 0;  // that the process may take beside areas and stack
+  // How large the temporary folder of a function in Python may become, at the environment's TMPDIR;
+  // 0: it has none.
+  std::uint32_t folder_mib = 0;
+  // That the process may take beside areas and stack, its temporary folder included.
+  std::uint64_t data_bytes = 0;
   // Sizes of the areas, in whole pages; 0: there are none, and the process is asked what it would
   // make.
   std::uint64_t input_bytes = 0;
@@ -50,7 +53,7 @@ struct StepDeclared {
   bf_step_array output{};
   char name[BF_STEP_NAME_MOST + 1] = {};
   char version[BF_STEP_NAME_MOST + 1] = {};
-  char problem[BF_STEP_PROBLEM_BYTES] = {};
+  char problem[BF_STEP_PROBLEM_BYTES] = {};  // where it is done: why it has no temporary folder
 };
 
 struct StepCall {

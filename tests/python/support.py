@@ -129,6 +129,7 @@ class Served(Folder):
 
     ROWS = 2000
     ARGUMENTS = ()
+    BEFORE = ()  # a program and its arguments, by which the daemon is started
     MEMORY = "512mib"
 
     def setUp(self):
@@ -137,7 +138,7 @@ class Served(Folder):
         self.data.mkdir()
         write_rows(self.data / "rows.npy", self.ROWS)
         self.daemon = Daemon(self.folder, "--dataset", f"rows={self.data}", *self.ARGUMENTS,
-                             memory=self.MEMORY)
+                             memory=self.MEMORY, before=self.BEFORE)
         self.addCleanup(self.daemon.kill)
         os.environ["BATCHFLOW_SERVICE"] = self.daemon.socket
 

@@ -334,22 +334,6 @@ class Steps(Served):
         self.assertEqual(done.stdout, f"True {self.ROWS} [] {4 * self.ROWS}\n", done.stderr)
         self.assertFalse((self.folder / "written").exists())
 
-    def test_there_are_no_temporary_files_and_that_is_said(self):
-        for make in ("TemporaryFile()", "NamedTemporaryFile()", "mkstemp()", "mkdtemp()"):
-            with self.subTest(make):
-                done = self.script(f"""
-                    import tempfile
-
-                    @batchflow.step
-                    def work(row):
-                        tempfile.{make}
-                        return row
-                    """)
-                self.assertNotEqual(done.returncode, 0)
-                self.assertRegex(done.stderr, r"script.py:\d+: PermissionError: .*a step can write no file "
-                                              "and make no folder, not even a temporary one; hold in memory "
-                                              "what it needs, as in io.BytesIO")
-
 
 # Of an environment of its own: that of the distribution is another build.
 PYPI = Path(os.environ.get("BATCHFLOW_PYPI_PYTHON",

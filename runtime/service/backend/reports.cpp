@@ -72,7 +72,8 @@ std::vector<StepReport> report_steps(const Datasets& datasets,
                         step.source().file.string(),
                         declared.random,
                         step.is_broken(),
-                        step.counters()};
+                        step.counters(),
+                        step.folder_problem()};
       add_elsewhere(report, pipeline->id, i, elsewhere);
       all.push_back(std::move(report));
     }

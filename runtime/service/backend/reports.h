@@ -40,6 +40,7 @@ struct StepReport {
   bool random = false;  // it draws
   bool broken = false;  // it is not tried for a while
   step::StepCounters counters;
+  std::string folder_problem;  // why its processes have no temporary folder, if they should
 };
 
 // What a step of users has done on another node.

@@ -24,6 +24,7 @@ std::string opening_name(PipelineId id) {
 AgentDatasets::AgentDatasets(const NodeConfig& config, Host host)
     : config_(config), host_(std::move(host)), openers_(host_.post), pipelines_(host_.post) {
   config_.steps.ending = ending_;
+  config_.steps.temporary = config_.state / "temporary";
 }
 
 // Nothing waits for steps that are being set up.

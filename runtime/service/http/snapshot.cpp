@@ -69,6 +69,7 @@ Json json_of(const StepReport& one) {
           {"file", one.file},
           {"random", one.random},
           {"broken", one.broken},
+          {"folder_problem", one.folder_problem},
           {"samples", one.counters.samples},
           {"corrupt", one.counters.corrupt},
           {"starts", one.counters.starts},

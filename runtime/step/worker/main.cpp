@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "programs/confine/confine.h"
+#include "programs/confine/own_folder.h"
 #include "runtime/step/wire.h"
 
 namespace {
@@ -97,6 +98,25 @@ confine::Limits limits_of(const StepSetup& setup) {
   return {setup.parent, setup.data_bytes, kStepStackBytes, kStepImage};
 }
 
+// Gives this process its temporary folder. Where that is refused, the environment says why, and the
+// process writes no files, as before.
+void make_temporary_folder(const StepSetup& setup, confine::Limits& limits) {
+  const char* const place = std::getenv("TMPDIR");
+  if (!place || setup.folder_mib == 0) return;
+  const std::uint64_t bytes = std::uint64_t{setup.folder_mib} << 20;
+  std::string problem;
+  if (!confine::make_own_folder(place, bytes, problem)) {
+    setenv("BATCHFLOW_STEP_NO_FOLDER", problem.c_str(), 1);
+    unsetenv("TMPDIR");
+    return;
+  }
+  // Both are memory of the machine.
+  limits.data_bytes -= std::min(bytes, limits.data_bytes - 1);  // 0 would be no limit
+  limits.file_bytes = bytes;
+  limits.has_own_folder = true;
+  for (const char* name : {"TMP", "TEMP"}) setenv(name, place, 1);
+}
+
 // Becomes the interpreter, which then does what Worker does for a library. Returns only if it
 // cannot.
 void become(const char* interpreter, const char* shown) {
@@ -106,7 +126,9 @@ void become(const char* interpreter, const char* shown) {
   if (!receive_setup(message, MSG_PEEK, setup, bytes)) return;
   StepDeclared declared;
   std::string problem;
-  if (confine::confine(confine::Confined::program, limits_of(setup), problem)) {
+  confine::Limits limits = limits_of(setup);
+  make_temporary_folder(setup, limits);
+  if (confine::confine(confine::Confined::program, limits, problem)) {
     // With -m, the package would be loaded whole before it; as a script, Python opens it by a call
     // that is forbidden.
     constexpr const char* kRun =
