@@ -424,7 +424,11 @@ def _allows_ideal(ideal: Optional[bool]) -> bool:
     return os.environ.get("BATCHFLOW_IDEAL", "0") not in ("", "0") if ideal is None else bool(ideal)
 
 
+_OF_COLLATE_FN = ("num_workers", "worker_init_fn", "multiprocessing_context", "persistent_workers")
+
+
 def say_what_has_no_meaning(given: dict[str, Any]) -> None:
+    collates = given["collate_fn"] is not None and given["num_workers"] > 0
     prepared = "has no meaning here: the service's workers prepare for all jobs"
     for name, default, why in (
             ("num_workers", 0, prepared), ("worker_init_fn", None, prepared),
@@ -432,7 +436,7 @@ def say_what_has_no_meaning(given: dict[str, Any]) -> None:
             ("pin_memory_device", "", "has no meaning here: the current device is meant"),
             ("in_order", True, "has no meaning here: batches come in the order of the epoch"),
             ("snapshot_every_n_steps", None, "has no meaning here: states are exact at each step")):
-        if given[name] not in (default, None):
+        if given[name] not in (default, None) and not (collates and name in _OF_COLLATE_FN):
             say_once(name, why)
 
 

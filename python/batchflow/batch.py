@@ -64,6 +64,7 @@ class Batch(tuple[Any, ...]):
     again: int = 0  # how many times it was given before (ideal=True); only the first time counts
     _handle: Optional[int] = None  # by which the library knows its memory
     _about: Callable[[str], Any] = staticmethod(lambda name: None)
+    _receipt: bytes = b""  # its line
 
     def __getitem__(self, key: Any) -> Any:
         if not isinstance(key, str):
@@ -105,7 +106,7 @@ class Batch(tuple[Any, ...]):
             field.record_stream(stream)
 
     def __reduce__(self) -> Any:
-        left_out = ("_about", "_handle")
+        left_out = ("_about", "_handle", "_receipt")
         known = {name: value for name, value in self.__dict__.items() if name not in left_out}
         return _rebuilt, (tuple(self), known, {name: self._about(name) for name in _ABOUT})
 

@@ -31,16 +31,10 @@ class BroughtBatches:
 
     def finish(self, batch: Batch, arguments: "Arguments") -> Any:
         """What the script gets. Parts are copied out of their samples' bytes."""
-        if not self._has_said:
-            self._say_what_is_replaced(batch)
         if self._is_open:
             return self._finish_open(batch, arguments)
-        if arguments.collate_fn is not None or arguments.batch_size is None:
-            samples = [self._sample(values, arguments.collate_fn is None)
-                       for values in zip(*self._columns(batch))]
-            if arguments.collate_fn is None:
-                return samples[0]
-            return arguments.collate_fn(samples if arguments.batch_size else samples[0])
+        if arguments.batch_size is None:
+            return self._sample([column[0] for column in self._columns(batch)], True)
         if self._is_plain:
             return batch[0]
         # As PyTorch puts samples together, tuples become lists; but the whole is a Batch.
@@ -48,13 +42,16 @@ class BroughtBatches:
                                                      for column in self._columns(batch)], list)
         return self._named(fields, batch, self._names)
 
+    def samples(self, batch: Batch) -> list[Any]:
+        """As the Dataset gave them, for a collate_fn."""
+        if self._is_open:
+            return [put_together(*opened(row, self._made)) for row in self._rows(batch)]
+        return [self._sample(values, False) for values in zip(*self._columns(batch))]
+
     def _finish_open(self, batch: Batch, arguments: "Arguments") -> Any:
         """The same for samples that each say their own parts."""
         samples = [opened(row, self._made) for row in self._rows(batch)]
-        if arguments.collate_fn is not None or arguments.batch_size is None:
-            made = [put_together(tree, leaves) for tree, leaves in samples]
-            if arguments.collate_fn is not None:
-                return arguments.collate_fn(made if arguments.batch_size else made[0])
+        if arguments.batch_size is None:
             tree, leaves = samples[0]
             return put_together(tree, [self._converted(leaf) for leaf in leaves])
         tree = samples[0][0]
@@ -108,7 +105,10 @@ class BroughtBatches:
             return fields
         return made
 
-    def _say_what_is_replaced(self, batch: Batch) -> None:
+    def say_what_is_replaced(self, batch: Batch) -> None:
+        """Once."""
+        if self._has_said:
+            return
         places = [place for place, mark in enumerate(batch.marks.tolist()) if mark & REPLACED]
         if places:
             self._has_said = True

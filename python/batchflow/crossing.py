@@ -53,25 +53,32 @@ class Crossing(Protocol):
 class _Held:
     __slots__ = ("__weakref__",)
 
-    def __init__(self, handle: int, release: Callable[[Any, int], None]):
+    def __init__(self, release: Callable[[], Any], ends: "dict[Any, _End]"):
         end = _End(self, _call_release)
-        end.release = functools.partial(release, None, handle)
-        _ends[weakref.ref(self, _ends.pop)] = end
+        end.release = release
+        ends[weakref.ref(self, ends.pop)] = end
 
 
 class _End(weakref.ref):  # type: ignore[type-arg]
     __slots__ = ("release",)
-    release: Callable[[], None]
+    release: Callable[[], Any]
 
 
 _call_release = operator.methodcaller("release")
-_ends: dict[Any, _End] = {}  # of batches that are held; a weak reference must live to be called
+# A weak reference must live to be called.
+_ends: dict[Any, _End] = {}  # of batches that are held
+_other_ends: dict[Any, _End] = {}
 
 
 def hold_until(handle: int, release: Callable[[Any, int], None]) -> Any:
     """An object. When it ends, `release(None, handle)` is called, which is a function of C: no line of
     Python runs then (Crossing.hold)."""
-    return _Held(handle, release)
+    return hold_until_call(functools.partial(release, None, handle))
+
+
+def hold_until_call(release: Callable[[], Any]) -> Any:
+    """The same for a call of other arguments, made by functools.partial of a function of C."""
+    return _Held(release, _other_ends)
 
 
 class _ByCtypes:
@@ -80,7 +87,7 @@ class _ByCtypes:
         self._release = c.library().bf_batch_release
 
     def hold(self, handle: int) -> Any:
-        return _Held(handle, self._release)
+        return _Held(functools.partial(self._release, None, handle), _ends)
 
     def add_facts(self, to: dict[str, Any], batch: int) -> None:
         raw = c.RawBatch.from_address(batch)

@@ -17,7 +17,7 @@ class Generator:
     def __init__(self, generator: Any):
         check_generator(generator)
         self._generator = generator
-        self.seed = _seed_of(generator)
+        self.seed = seed_of(generator)
         self._seen: Optional[bytes] = _state_of(generator)
 
     def leave_order(self) -> None:
@@ -30,7 +30,7 @@ class Generator:
         torch = sys.modules["torch"]
         goes_on = self._seen in (None, _state_of(self._generator))
         if not goes_on:
-            self.seed = _seed_of(self._generator)
+            self.seed = seed_of(self._generator)
         torch.empty((), dtype=torch.int64, device=self._generator.device).random_(
             generator=self._generator)
         self._seen = _state_of(self._generator)
@@ -47,7 +47,8 @@ def _state_of(generator: Any) -> bytes:
     return bytes(generator.get_state().numpy())
 
 
-def _seed_of(generator: Any) -> int:
+def seed_of(generator: Any) -> int:
+    """That which it was given, or one that its state decides."""
     seed: int = generator.initial_seed() % 2**64
     fresh = type(generator)(device=generator.device).manual_seed(seed)
     state = _state_of(generator)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import json
 import os
 import signal
 import sys
 from array import array
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union
 
 from . import arguments as args
 from . import arrays, embedded
@@ -20,8 +21,9 @@ from . import live
 from . import mixture as mixtures
 from . import state as states
 from .alone import alone
-from .batch import Batch, BatchMaker, plain_sample, split
+from .batch import Batch, BatchMaker, plain_sample
 from .brought_batches import BroughtBatches
+from .collate_workers import Collate
 from .device_copies import DeviceCopies
 from .mixing import mix
 from .orders import Scores
@@ -29,6 +31,14 @@ from .receipts import Receipts
 
 if TYPE_CHECKING:
     from .iteration import Iteration
+
+
+class Taken(NamedTuple):
+    """A batch that was taken ahead of the loop. `state`: that of the job behind it, or why it has
+    none."""
+
+    batch: Batch
+    state: Union[bytes, ValueError]
 
 
 class Job:
@@ -63,6 +73,9 @@ class Job:
         self._copies: Optional[DeviceCopies] = None
         if scores[0]:
             self.session.report_scores(*scores)
+        self._ahead = 0  # batches that were taken and not given
+        self._given_state: Union[bytes, ValueError] = b""  # where some were
+        self.waited_ahead_s = 0.0  # for collate_fn in other processes
         self._receipts = receipts
         if receipts is not None:
             receipts.begin(self.session, arguments)
@@ -83,7 +96,7 @@ class Job:
         """Leaves the job to an iteration that goes on; gives what another job begins with."""
         if epoch.ended:
             return None
-        made = self.session.state(), self.scores()
+        made = self.state(), self.scores()
         self._is_parted = True
         return made
 
@@ -111,20 +124,91 @@ class Job:
 
     def next(self, timeout_s: float) -> Optional[Batch]:
         """The next batch; None after the last one of the job."""
+        batch = self._take(timeout_s)
+        self._count(batch)
+        return batch
+
+    def take_ahead(self, timeout_s: float) -> Optional[Taken]:
+        """The next batch, which counts as given from `give` on."""
+        if not self.is_ahead:
+            self._given_state = self._state_or_problem()
+        batch = self._take(timeout_s)
+        self._ahead += 1
+        return None if batch is None else Taken(batch, self._state_or_problem())
+
+    def give(self, taken: Optional[Taken]) -> None:
+        self._ahead -= 1
+        if taken is not None:
+            self._given_state = taken.state
+        self._count(None if taken is None else taken.batch)
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether batches were taken that the loop has not had."""
+        return self._ahead > 0
+
+    def _state_or_problem(self) -> Union[bytes, ValueError]:
+        try:
+            return self.session.state_text()
+        except ValueError as problem:  # of so many ranks that a batch cannot describe the step of all
+            return problem
+
+    def state(self) -> states.State:
+        """That behind the last batch which was given."""
+        if not self.is_ahead:
+            return self.session.state()
+        if isinstance(self._given_state, ValueError):
+            raise self._given_state
+        made: states.State = json.loads(self._given_state)
+        return made
+
+    def epoch(self) -> int:
+        """The epoch of the next batch that is given."""
+        return int(self.state()["epoch"] if self.is_ahead else self.session.refresh().epoch)
+
+    def times(self) -> dict[str, float]:
+        """Those of the session, where a wait for collate_fn in other processes is the loop's own
+        time."""
+        made, waited_s = self.session.times(), self.waited_ahead_s
+        if waited_s > 0:
+            made["wait_s"] += waited_s
+            made["between_s"] = max(0.0, made["between_s"] - waited_s)
+        return made
+
+    def _take(self, timeout_s: float) -> Optional[Batch]:
         if self._copies is not None:
             self._copies.settle()
         raw = self.session.next(timeout_s)
         if raw is None:
-            self.over = True
             return None
-        self.left_early = not raw.last_of_epoch
         batch = self._maker.make(raw)
+        known = batch.__dict__
         if raw.again:  # only the first time counts
-            batch.__dict__["again"] = raw.again
+            known["again"] = raw.again
         elif self._receipts is not None:
-            self._receipts.add(self.session, batch, raw)
+            known["_receipt"] = self._receipts.line(self.session, batch, raw)
         labels = None if self._arguments.folder is None else self._arguments.folder.labels
         return batch if labels is None else self._relabelled(batch, labels)
+
+    def _count(self, batch: Optional[Batch]) -> None:
+        """Counts a batch as given."""
+        if batch is None:
+            self.over = True
+            return
+        self.left_early = not batch.last_of_epoch
+        if batch._receipt and self._receipts is not None:
+            self._receipts.add(batch._receipt, batch.last_of_epoch)
+
+    def without_fields(self, batch: Batch) -> Batch:
+        """What is needed of a batch when its fields have gone to another process: their memory goes
+        back to the service."""
+        if self._brought is not None:
+            self._brought.say_what_is_replaced(batch)
+        made, keys = Batch(), None
+        if self._arguments.mixing is not None:
+            keys = batch.sample_keys.clone()
+        made.__dict__.update(batch.__dict__, _handle=None, _about={"keys": keys}.get)
+        return made
 
     def _relabelled(self, batch: Batch, by_key: "array[int]") -> Batch:
         """The batch with the labels of an ImageFolder, where they differ from the service's."""
@@ -137,12 +221,21 @@ class Job:
         began."""
         result: Any = batch
         if self._brought is not None:
+            self._brought.say_what_is_replaced(batch)
+        if arguments.collate_fn is not None:
+            result = self.collate(arguments)(batch)
+        elif self._brought is not None:
             result = self._brought.finish(batch, arguments)
-        elif arguments.collate_fn is not None:
-            samples = split(batch, batch.samples)
-            result = arguments.collate_fn(samples if arguments.batch_size else samples[0])
         elif arguments.batch_size is None:
             result = plain_sample(batch, 0)
+        return self.finish_result(result, batch, arguments)
+
+    def collate(self, arguments: args.Arguments) -> Collate:
+        assert arguments.collate_fn is not None
+        return Collate(arguments.collate_fn, arguments.batch_size is None, self._brought)
+
+    def finish_result(self, result: Any, batch: Batch, arguments: args.Arguments) -> Any:
+        """The same where `result` is what collate_fn made of the batch."""
         if self._output == "torch":
             if arguments.device is None:
                 result = self._mixed(result, batch, arguments)

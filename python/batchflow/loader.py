@@ -19,6 +19,7 @@ from .alone import alone
 from .attributes import FROZEN, Attributes
 from .batch import Batch
 from .checks import whole
+from .collate_ahead import Collating
 from .iteration import Iteration
 from .job import Job
 from .library import ServiceError
@@ -155,6 +156,7 @@ class DataLoader(Attributes, Generic[_Given]):
         self._scores: Scores = self._arguments.weights or ((), ())
         self._recording: Optional[ScoreRecording] = None
         self._receipts: Optional[Receipts] = None
+        self._collating = Collating()
         self._restart(state)
 
     def _restart(self, state: states.State) -> None:
@@ -248,14 +250,14 @@ class DataLoader(Attributes, Generic[_Given]):
     def _begin_epoch(self) -> int:
         job = self._opened()
         job.check_dataset()
-        here = int(job.session.refresh().epoch)
+        here = job.epoch()
         wanted, self._wanted_epoch = self._wanted_epoch, None
         if wanted is None:
             wanted = here + 1 if job.left_early else here
         used_up = 0 < job.opened_for <= wanted
-        if wanted != here or job.left_early or used_up or job.over:
+        if wanted != here or job.left_early or job.is_ahead or used_up or job.over:
             epochs = self._arguments.epochs  # a hint for look-ahead
-            self._reopen(states.at_epoch(job.session.state(), wanted),
+            self._reopen(states.at_epoch(job.state(), wanted),
                          epochs if epochs > wanted else 0)
         return wanted
 
@@ -319,6 +321,7 @@ class DataLoader(Attributes, Generic[_Given]):
     def close(self) -> None:
         """Ends the job. Batches stay readable for as long as the script keeps them."""
         self._closed = True
+        self._collating.close()
         for reference in self._jobs:
             job = reference()
             if job is not None:
@@ -340,7 +343,7 @@ class DataLoader(Attributes, Generic[_Given]):
     def state_dict(self) -> states.State:
         """The state of the job after the batches it has given: small, and plain JSON."""
         job = None if self._job is None else self._opened()
-        state = dict(self._state) if job is None else job.session.state()
+        state = dict(self._state) if job is None else job.state()
         if self._wanted_epoch is not None and not (job is not None and job.left_early):
             state = states.at_epoch(state or states.imported("BatchFlow", 0), self._wanted_epoch)
         if self._receipts is not None:
@@ -404,7 +407,7 @@ class DataLoader(Attributes, Generic[_Given]):
         """wait_s (waiting for batches), between_s (the loop's own time), batches, samples, copied,
         reconnects, replaced (samples that stood for corrupt ones), again (batches that were given
         again, which count in none of the others)."""
-        return self._opened().session.times()
+        return self._opened().times()
 
     @property
     def receipt(self) -> Optional[str]:

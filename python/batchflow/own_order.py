@@ -14,6 +14,8 @@ import weakref
 from typing import Any, Iterator, Optional
 
 from . import arguments as args
+from .batch import Batch
+from .collate_ahead import Collating
 from .job import Job
 from .library import ServiceError
 from .local import LocalDataLoader, LocalIteration, LocalLoadingWarning, Position, set_to
@@ -69,6 +71,7 @@ class OwnOrderDataLoader(LocalDataLoader):
         self._jobs: list[weakref.ref[Job]] = []
         self._count_of_jobs = 0
         self._has_said_why = False
+        self._collating = Collating()
         super()._set_up_local()
 
     def _made_loader(self) -> Any:
@@ -127,12 +130,20 @@ class OwnOrderDataLoader(LocalDataLoader):
             yield from self._loaded_here(part[had:], position, str(problem))
             return
         try:
-            cut = Recut(lambda: job.next(self._arguments.timeout_s))
-            for batch in batches[had:]:
-                given = cut.take(len(batch))
-                given.__dict__["epoch"] = position.number
-                position.add(batch)
-                yield job.finish(given, self._arguments)
+            source = _Source(self, job, batches[had:], position.number)
+            ahead = self._collating.ahead(self, lambda: job.collate(self._arguments),
+                                          position.number, source.is_there, source.take_ahead)
+            if ahead is not None:
+                while (found := ahead.next(self._arguments.timeout)) is not None:
+                    (batch, given), result = found
+                    made = job.finish_result(result(), given, self._arguments)
+                    position.add(batch)
+                    yield made
+                return
+            while (taken := source.take()) is not None:
+                made = job.finish(taken[0], self._arguments)
+                position.add(taken[1])
+                yield made
         finally:
             job.session.close()
             served.release()
@@ -181,6 +192,7 @@ class OwnOrderDataLoader(LocalDataLoader):
 
     def close(self) -> None:
         super().close()
+        self._collating.close()
         for reference in self._jobs:
             job = reference()
             if job is not None:
@@ -276,6 +288,29 @@ class OwnOrderIteration(LocalIteration):
 
     def _what_helps(self) -> str:
         return helps_service(self._loader._arguments.service)
+
+
+class _Source:
+    """Batches of a part of an order, each with its indices. The job's batches have one size."""
+
+    def __init__(self, loader: OwnOrderDataLoader, job: Job, batches: list[list[int]], epoch: int):
+        self._job, self._left, self._epoch = job, iter(batches), epoch
+        self._cut = Recut(lambda: job.next(loader._arguments.timeout_s))
+
+    def take(self) -> Optional[tuple[Batch, list[int]]]:
+        batch = next(self._left, None)
+        if batch is None:
+            return None
+        given = self._cut.take(len(batch))
+        given.__dict__["epoch"] = self._epoch
+        return given, batch
+
+    def take_ahead(self) -> Optional[tuple[Batch, tuple[list[int], Batch]]]:
+        taken = self.take()
+        return None if taken is None else (taken[0], (taken[1], self._job.without_fields(taken[0])))
+
+    def is_there(self) -> bool:
+        return self._cut.has_some or self._job.session.is_there()
 
 
 def _part(drawn: Iterator[Any], most: int) -> Iterator[Any]:

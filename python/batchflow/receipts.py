@@ -155,11 +155,9 @@ class Receipts:
         self._sources = len(options.sources) if changes else 0
         self._is_first = True
 
-    def add(self, session: "Session", batch: "Batch", raw: "c.RawBatch") -> None:
-        """Adds a step, before the script gets its batch."""
-        if self._begin:
-            self._chain.append(self._begin)
-            self._begin, self.goes_on = b"", True
+    def line(self, session: "Session", batch: "Batch", raw: "c.RawBatch") -> bytes:
+        """The line of a step that the session has just given; `add` it before the script gets its
+        batch."""
         size = 8 * batch.samples
         wanted, given = ctypes.string_at(raw.wanted, size), ctypes.string_at(raw.keys, size)
         last = batch.last_of_epoch
@@ -179,8 +177,14 @@ class Receipts:
         if last:
             line += b',"reconnects":%d' % session.times()["reconnects"]
         self._is_first = last
+        return line
+
+    def add(self, line: bytes, is_last: bool) -> None:
+        if self._begin:
+            self._chain.append(self._begin)
+            self._begin, self.goes_on = b"", True
         self._chain.append(line)
-        if last:
+        if is_last:
             self._chain.sync()
 
 

@@ -15,6 +15,11 @@ class Recut:
         self._batch: Optional[Batch] = None
         self._at = 0  # in it
 
+    @property
+    def has_some(self) -> bool:
+        """Whether there are samples that were not taken."""
+        return self._batch is not None
+
     def take(self, size: int) -> Batch:
         """The next samples of the job. What lies in one of its batches is not copied."""
         pieces: list[Batch] = []

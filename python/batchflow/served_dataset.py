@@ -24,9 +24,10 @@ from typing import Any, Iterable, NamedTuple, Optional
 from .arguments import say
 from .brought_folder import HELD, HeldFile, alone_in, brought_folder, keep_longer, write_whole
 from .brought_order import ORDERED_BY, checked_indices, listed
+from .passing import ApartPickler, cannot_be_pickled, pieces
 from .shown_here import shown_here
-from .step_dataset import (ALIGNMENT, FORM, HEAD, PIECE, SHOWN_BYTES, alike, is_plain, open_layout,
-                           tensor_of, words)
+from .step_dataset import (ALIGNMENT, FORM, SHOWN_BYTES, alike, is_plain, open_layout, tensor_of,
+                           view_of, words)
 from .step_memory import memory_for
 from .step_probe import Failed, Probe
 from .step_worker import TYPES
@@ -55,43 +56,19 @@ class ByFolder(NotTakable):
     there."""
 
 
-class _StatePickler(pickle.Pickler):
-    """Large arrays stand behind the pickle, where processes map them. Code of the script goes into
-    the bundle."""
+class _StatePickler(ApartPickler):
+    """Code of the script goes into the bundle."""
 
     def __init__(self, out: Any, buffers: list[Any], packer: Packer):
-        super().__init__(out, 5, buffer_callback=self._apart)
-        self._buffers, self._packer = buffers, packer
+        super().__init__(out, buffers)
+        self._packer = packer
 
-    def _apart(self, buffer: pickle.PickleBuffer) -> bool:
-        raw = buffer.raw()
-        if raw.nbytes < 4 << 10:
-            return True
-        self._buffers.append(raw)
-        return False
-
-    def reducer_override(self, value: Any) -> Any:
-        torch = sys.modules.get("torch")
-        if torch is not None and isinstance(value, torch.Tensor):
-            if value.device.type != "cpu":
-                raise NotTakable(f"a tensor on {value.device} stays in this process")
-            if type(value) is torch.Tensor and not value.requires_grad and value.is_contiguous():
-                try:
-                    return tensor_of, (value.numpy(),)
-                except (RuntimeError, TypeError):
-                    return NotImplemented  # of a type that NumPy does not have
-        if isinstance(value, type) or callable(value) and hasattr(value, "__code__"):
-            self._take_code(value)
-        return NotImplemented
-
-    def _take_code(self, value: Any) -> None:
-        if value is tensor_of:
+    def take_code(self, value: Any) -> None:
+        if value in (tensor_of, view_of):
             return
-        name = getattr(value, "__qualname__", "")
-        if getattr(value, "__name__", "") == "<lambda>":
-            raise NotTakable("a lambda cannot be taken to another process; write it with def")
+        super().take_code(value)
         if getattr(value, "__module__", None) == "__main__":
-            self._packer.take(name, value, value)
+            self._packer.take(getattr(value, "__qualname__", ""), value, value)
         else:  # its module is part of the version
             imported = self._packer.importable(value)
             if imported and imported[2]:
@@ -122,7 +99,7 @@ class Packed:
         except NotTakable:
             raise
         except Exception as problem:  # of many kinds, of the classes of the state
-            raise NotTakable(f"it cannot be pickled ({problem})") from None
+            raise cannot_be_pickled(problem) from None
         self.pickle = out.getvalue()
         self.shown: dict[str, Any] = {}
         if not self.packer.source_lines:
@@ -196,21 +173,7 @@ class Packed:
         return written(bundle, self.packer)
 
     def write_state(self, file: Path) -> None:
-        head = bytearray(HEAD.pack(len(self.pickle), len(self.buffers)))
-        at = HEAD.size + len(self.buffers) * PIECE.size + len(self.pickle)
-        for buffer in self.buffers:
-            at = -(-at // ALIGNMENT) * ALIGNMENT
-            head += PIECE.pack(at, buffer.nbytes)
-            at += buffer.nbytes
-        write_whole(file, self._pieces(bytes(head)))
-
-    def _pieces(self, head: bytes) -> Iterable[Any]:
-        yield head + self.pickle
-        at = len(head) + len(self.pickle)
-        for buffer in self.buffers:
-            yield bytes(-at % ALIGNMENT)
-            yield buffer
-            at += -at % ALIGNMENT + buffer.nbytes
+        write_whole(file, pieces(self.pickle, self.buffers))
 
 
 def _file_of(dataset: Any) -> str:

@@ -174,14 +174,23 @@ class Session:
     def _is_connected(self) -> bool:
         return bool(self._library.bf_loader_is_connected(self._loader))
 
-    def _look(self) -> int:
+    def is_there(self) -> bool:
+        """Whether `next` need not wait."""
+        return self._raw.handle != self._taken or self._look(0) not in (c.TIMEOUT, c.INTERRUPTED)
+
+    def check_open(self) -> None:
+        self.check_process()
+        if self._ended_by:
+            raise RuntimeError(self._ended_by)
+
+    def _look(self, seconds: float = LOOK_EVERY_S) -> int:
         # As with @alone and _loader, but written out, since this is done for each batch.
         if self.process != os.getpid():
             self.check_process()
         with self._lock:
             if self._ended_by:
                 raise RuntimeError(self._ended_by)
-            return self._look_once(self._open_loader, self._raw.address, LOOK_EVERY_S)
+            return self._look_once(self._open_loader, self._raw.address, seconds)
 
     @alone
     def _rejoin(self, deadline: float) -> int:
@@ -209,13 +218,16 @@ class Session:
                 raise
         return waiting.wait(lambda: None)
 
-    @alone
     def state(self) -> dict[str, Any]:
+        state: dict[str, Any] = json.loads(self.state_text())
+        return state
+
+    @alone
+    def state_text(self) -> bytes:
         text = ctypes.c_char_p()
         c.check(self._library.bf_loader_state(self._loader, ctypes.byref(text)))
         assert text.value is not None
-        state: dict[str, Any] = json.loads(text.value)
-        return state
+        return text.value
 
     @alone
     def refresh(self) -> Any:

@@ -81,6 +81,12 @@ def _status(service: Optional[str]) -> dict[str, Any]:
         return {}
 
 
+def helps_collate(workers: int) -> str:
+    cores = len(os.sched_getaffinity(0))
+    return (f"most of it for collate_fn in {workers} workers: more of them (num_workers=, up to {cores} "
+            "here) or a cheaper collate_fn may help")
+
+
 def helps_local(why: str) -> str:
     cores = len(os.sched_getaffinity(0))
     return (f"more workers of its own (num_workers=, up to {cores} here), or a Dataset that the "

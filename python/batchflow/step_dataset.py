@@ -48,22 +48,34 @@ def tensor_of(array: Any) -> Any:
     return torch.from_numpy(array)
 
 
+def view_of(buffer: Any, form: str, shape: Any) -> Any:
+    flat: Any = memoryview(buffer).cast("B")
+    return flat.cast(form) if 0 in shape else flat.cast(form, shape)  # no other view can be empty
+
+
+def map_file(file: int, protection: int) -> tuple[int, int]:
+    """The address and the size of a file's memory. `mmap.mmap` would duplicate the descriptor, which
+    the sandbox forbids."""
+    size = os.fstat(file).st_size
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int,
+                          ctypes.c_long]
+    address = libc.mmap(None, size, protection, 1, file, 0)
+    if address in (None, ctypes.c_void_p(-1).value):
+        raise OSError(ctypes.get_errno(), f"a file of {size} bytes cannot be mapped")
+    return address, size
+
+
 def mapped(path: str) -> Any:
-    """The bytes of a file, read only. `mmap.mmap` would duplicate the descriptor, which the sandbox
-    forbids; and memory that may be written counts for what a process may take."""
+    """The bytes of a file, read only: memory that may be written counts for what a process may
+    take."""
     import numpy
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        size = os.fstat(file).st_size
-        libc = ctypes.CDLL(None, use_errno=True)
-        libc.mmap.restype = ctypes.c_void_p
-        libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int,
-                              ctypes.c_int, ctypes.c_long]
-        address = libc.mmap(None, size, 1, 1, file, 0)
+        address, size = map_file(file, 1)
     finally:
         os.close(file)
-    if address in (None, ctypes.c_void_p(-1).value):
-        raise OSError(ctypes.get_errno(), f"{path} cannot be mapped")
     memory: Any = (ctypes.c_ubyte * size).from_address(address)
     array = numpy.frombuffer(memory, numpy.uint8)
     array.flags.writeable = False
@@ -86,13 +98,18 @@ class _Unpickler(pickle.Unpickler):
         return found
 
 
-def load_state(path: str, names: dict[str, Any]) -> Any:
-    everything = mapped(path)
-    size, count = HEAD.unpack_from(everything)
-    pieces = [PIECE.unpack_from(everything, HEAD.size + i * PIECE.size) for i in range(count)]
+def parts_of(everything: Any) -> tuple[bytes, list[memoryview]]:
+    """The pickle in what `passing.pieces` wrote, and the arrays behind it."""
+    whole = memoryview(everything)
+    size, count = HEAD.unpack_from(whole)
+    places = [PIECE.unpack_from(whole, HEAD.size + i * PIECE.size) for i in range(count)]
     begin = HEAD.size + count * PIECE.size
-    buffers = [memoryview(everything[at:at + length]) for at, length in pieces]
-    return _Unpickler(everything[begin:begin + size].tobytes(), buffers, names).load()
+    return bytes(whole[begin:begin + size]), [whole[at:at + length] for at, length in places]
+
+
+def load_state(path: str, names: dict[str, Any]) -> Any:
+    content, buffers = parts_of(mapped(path))
+    return _Unpickler(content, buffers, names).load()
 
 
 # ------------------------------------------------------------------------------------- samples --
@@ -403,10 +420,13 @@ class Joiner:
 # --------------------------------------------------------------------------------------- steps --
 
 def seed_all(seed: int) -> None:
-    """Seeds what a __getitem__ may draw from."""
-    import numpy
+    """Seeds what a __getitem__ or a collate_fn may draw from."""
     random.seed(seed)
-    numpy.random.seed(seed % 2**32)
+    try:
+        import numpy
+        numpy.random.seed(seed % 2**32)
+    except ImportError:
+        pass  # a collate_fn needs none
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.manual_seed(seed % 2**63)
