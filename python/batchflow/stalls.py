@@ -83,8 +83,8 @@ def _status(service: Optional[str]) -> dict[str, Any]:
 
 def helps_collate(workers: int) -> str:
     cores = len(os.sched_getaffinity(0))
-    return (f"most of it for collate_fn in {workers} workers: more of them (num_workers=, up to {cores} "
-            "here) or a cheaper collate_fn may help")
+    return (f"most of it for collate_fn: more workers (num_workers={workers} now, up to {cores} here) or "
+            "a cheaper collate_fn may help")
 
 
 def helps_local(why: str) -> str:

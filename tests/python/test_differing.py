@@ -48,6 +48,7 @@ class Differing(Served):
         for dataset in (ours.Uneven(), ours.Text(), ours.Tokens(), ours.Boxes()):
             with self.subTest(dataset=type(dataset).__name__):
                 self.check_samples(dataset)
+                self.check_samples(dataset, num_workers=2)
 
     def test_where_no_time_is_left_some_samples_are_looked_at(self):
         with mock.patch.object(served_dataset, "_PROBE_S", -1):

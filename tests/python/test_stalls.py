@@ -1,6 +1,7 @@
 """What a loader says at the end of an epoch in which the loop waited."""
 
 import logging
+import time
 import unittest
 
 import batchflow
@@ -16,6 +17,11 @@ try:
     import torch
 except ImportError:
     torch = None
+
+
+def slow(samples):
+    time.sleep(0.1)
+    return len(samples)
 
 
 class Seen(logging.Handler):
@@ -73,6 +79,12 @@ class Loaders(Served):
                                r"waits at its service are for preparation: more cores for the service")
         loader = batchflow.DataLoader(ours.Sleeping(1), 10, output="numpy", say_stalls=False)
         self.assertEqual(self.lines(loader), [])
+
+    def test_by_a_slow_collate_fn(self):
+        (line,) = self.lines(batchflow.DataLoader(ours.Rows(), 10, output="numpy", num_workers=1,
+                                                  collate_fn=slow))
+        self.assertRegex(line, r"of epoch 0; most of it for collate_fn: more workers \(num_workers=1 now, "
+                               r"up to \d+ here\) or a cheaper collate_fn may help")
 
     @needs("torch")
     def test_by_the_scripts_own_workers(self):
