@@ -42,11 +42,8 @@ class CollatedAhead:
         self._workers, self._most, self._is_there, self._take = workers, most, is_there, take
         self._items: Deque[_Item] = deque()
         self._has_all = False
-        self._is_over = False
+        self.is_over = False
         self.waited_s = 0.0  # in all, for workers
-
-    def uses(self, workers: CollateWorkers) -> bool:
-        return self._workers is workers and not self._is_over
 
     def next(self, timeout_s: float) -> Optional[tuple[Any, Callable[[], Any]]]:
         """What belongs to the next batch, and a function that gives its result, or raises what
@@ -54,7 +51,7 @@ class CollatedAhead:
         # One is taken for each that is given, and more of them while the loop waits.
         self._take_one(not self._items)
         if not self._items:
-            self._is_over = True
+            self.is_over = True
             return None
         oldest = self._items[0]
         begin = time.monotonic()
@@ -99,8 +96,8 @@ class Collating:
     def __init__(self) -> None:
         self._judged: Optional[tuple[Any, Any, str]] = None  # what was judged, and why it stays
         self._kept: Optional[tuple[Collate, CollateWorkers]] = None  # from epoch to epoch
-        self._all: "weakref.WeakSet[CollateWorkers]" = weakref.WeakSet()
-        self._iterations: "weakref.WeakSet[CollatedAhead]" = weakref.WeakSet()
+        self._kept_for: Callable[[], Optional[CollatedAhead]] = lambda: None  # which iteration
+        self._all: "list[weakref.ref[CollateWorkers]]" = []
 
     def ahead(self, loader: Any, collate: Callable[[], Collate], epoch: int,
               is_there: Callable[[], bool], take: Callable[[], Optional[tuple[Batch, Any]]],
@@ -112,13 +109,17 @@ class Collating:
             return None
         factor = _AHEAD if loader.prefetch_factor is None else loader.prefetch_factor
         most = max(1, loader.num_workers * min(factor, _AHEAD_MOST))
-        made = CollatedAhead(self._workers(loader, collate(), epoch), most, is_there, take)
-        self._iterations.add(made)
+        workers = self._workers(loader, collate(), epoch)
+        made = CollatedAhead(workers, most, is_there, take)
+        if self._kept is not None and self._kept[1] is workers:
+            self._kept_for = weakref.ref(made)
         return made
 
     def close(self) -> None:
-        for workers in list(self._all):
-            workers.close()
+        for reference in self._all:
+            workers = reference()
+            if workers is not None:
+                workers.close()
 
     def _stays(self, loader: Any) -> bool:
         function, init = loader._arguments.collate_fn, loader.worker_init_fn
@@ -133,7 +134,8 @@ class Collating:
     def _workers(self, loader: Any, collate: Collate, epoch: int) -> CollateWorkers:
         if self._kept is not None:
             kept, workers = self._kept
-            is_free = not any(one.uses(workers) for one in self._iterations)
+            running = self._kept_for()
+            is_free = running is None or running.is_over
             if is_free and workers.is_open and kept.function is collate.function:
                 return workers
         arguments = loader._arguments
@@ -142,7 +144,7 @@ class Collating:
             collate, loader.num_workers, base_seed(arguments.generator, epoch),
             loader.worker_init_fn, None if own is None else own.dataset,
             loader.multiprocessing_context))
-        self._all.add(made)
+        self._all = [*(one for one in self._all if one() is not None), weakref.ref(made)]
         self._kept = (collate, made) if loader.persistent_workers else None
         return made
 

@@ -84,9 +84,9 @@ class CollateWorkers:
             context = multiprocessing.get_context(context)
         self._workers: list[_Worker] = []
         self._number = 0  # of the next batch
-        self._ended_by = ""
+        self._ended_by, self._process = "", os.getpid()
         # Its list of workers grows while they start, which may fail.
-        self._close = weakref.finalize(self, _end, self._workers, os.getpid())
+        self._close = weakref.finalize(self, _end, self._workers, self._process)
         forks = context.get_start_method() == "fork"
         for worker in range(setup.workers):
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -101,7 +101,7 @@ class CollateWorkers:
 
     @property
     def is_open(self) -> bool:
-        return self._close.alive
+        return self._close.alive and self._process == os.getpid()
 
     def close(self, why: str = "this DataLoader is closed; make another one") -> None:
         self._ended_by = self._ended_by or why
@@ -114,7 +114,8 @@ class CollateWorkers:
 
     def _of(self, number: int) -> tuple[int, _Worker]:
         if not self.is_open:
-            raise RuntimeError(self._ended_by)
+            raise RuntimeError(self._ended_by or "the processes that run collate_fn are those of another "
+                               "process; iterate over a DataLoader that this one makes")
         worker = number % len(self._workers)
         return worker, self._workers[worker]
 

@@ -135,7 +135,7 @@ class Said:
 
 
 @needs("numpy")
-class Workers(Served):
+class Collating(Served):
     def loader(self, function=collate, workers=2, **named):
         named = {"order": "strict", "shuffle_seed": 3, "output": "numpy", **named}
         return batchflow.DataLoader("rows", SIZE, collate_fn=function, num_workers=workers, **named)
@@ -147,6 +147,8 @@ class Workers(Served):
         for process in processes:
             wait_until(lambda: not lives(process), 30, f"the end of worker {process}")
 
+
+class Workers(Collating):
     def test_they_make_what_the_loop_would_make_in_its_order(self):
         expected = self.keys(self.loader(workers=0))
         self.assert_whole(expected)
@@ -406,11 +408,13 @@ class Workers(Served):
             self.assertTrue(torch.equal(one, other))
 
 
-@needs("numpy")
-class SmallMemory(Workers):
-    """All of it with memory for few blocks."""
-
+class SmallMemory(Collating):
     MEMORY = "16mib"
+
+    def test_workers_hold_none_of_it(self):
+        loaders = [self.loader(workers=3, shuffle_seed=seed, prefetch_factor=100) for seed in range(4)]
+        for side in zip(*zip(*loaders)):
+            self.assert_whole(self.keys(side))
 
 
 @needs("torch")
