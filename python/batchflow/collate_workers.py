@@ -15,6 +15,7 @@ import socket
 import sys
 import time
 import weakref
+from contextlib import suppress
 from multiprocessing.connection import wait
 from multiprocessing.pool import ExceptionWithTraceback  # type: ignore[attr-defined, unused-ignore]
 from typing import Any, Callable, NamedTuple, NoReturn, Optional
@@ -195,20 +196,20 @@ def _work(connection: socket.socket, inherited: list[socket.socket], worker: int
         one.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the script decides what a Ctrl-C ends
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    collate, problem = setup.collate, None
+    problem: Optional[Exception] = None
     try:
         _begin(worker, setup, uses_torch)
     except Exception as error:
         problem = error
-    for message in _messages(connection):
-        try:
-            if problem is not None:
-                raise problem
-            _give(connection, message.number, collate(message.value()))
-        except ConnectionError:
-            return
-        except Exception as error:
-            _give_error(connection, message.number, error)
+    with suppress(ConnectionError):  # the iteration was left
+        for message in _messages(connection):
+            try:
+                if problem is not None:
+                    raise problem
+                kind, value = _RESULT, setup.collate(message.value())
+            except Exception as error:
+                kind, value = _ERROR, _passable(error)
+            _give(connection, message.number, kind, value)
 
 
 def _begin(worker: int, setup: Setup, uses_torch: bool) -> None:
@@ -235,19 +236,20 @@ def _messages(connection: socket.socket) -> Any:
             yield message
 
 
-def _give(connection: socket.socket, number: int, result: Any) -> None:
+def _give(connection: socket.socket, number: int, kind: int, value: Any) -> None:
     try:
-        send(connection, number, _RESULT, result)
-    except NotTakable as problem:
-        raise RuntimeError(f"what collate_fn gave cannot be taken to the training process: {problem}; "
-                           "num_workers=0 runs it there") from None
+        send(connection, number, kind, value)
+    except (NotTakable, OSError) as problem:
+        send(connection, number, _ERROR, RuntimeError(
+            f"what collate_fn gave cannot be taken to the training process: {problem}; num_workers=0 "
+            "runs it there"))
 
 
-def _give_error(connection: socket.socket, number: int, error: Exception) -> None:
+def _passable(error: Exception) -> Any:
     """The error, with the worker's traceback as its cause."""
-    shown, trace = error, error.__traceback__
+    trace = error.__traceback__
     try:
         pickle.loads(dumped(error, []))
     except Exception:  # of many kinds, of the class of the error
-        shown = RuntimeError(f"{type(error).__name__}: {error}")
-    send(connection, number, _ERROR, ExceptionWithTraceback(shown, trace))
+        error = RuntimeError(f"{type(error).__name__}: {error}")
+    return ExceptionWithTraceback(error, trace)

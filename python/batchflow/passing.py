@@ -27,19 +27,20 @@ _MESSAGE = struct.Struct("<QB7x")  # the number of the value, and its kind
 _READ_AND_WRITE = 3
 
 
+def _apart(buffers: list[Any], buffer: pickle.PickleBuffer) -> bool:
+    raw = buffer.raw()
+    if raw.nbytes < _APART_LEAST:
+        return True
+    buffers.append(raw)
+    return False
+
+
 class ApartPickler(pickle.Pickler):
     """Large arrays stand behind the pickle, in `buffers`."""
 
     def __init__(self, out: Any, buffers: list[Any]):
-        super().__init__(out, 5, buffer_callback=self._apart)
-        self._buffers = buffers
-
-    def _apart(self, buffer: pickle.PickleBuffer) -> bool:
-        raw = buffer.raw()
-        if raw.nbytes < _APART_LEAST:
-            return True
-        self._buffers.append(raw)
-        return False
+        # A method would be a cycle, which would hold all that was pickled.
+        super().__init__(out, 5, buffer_callback=functools.partial(_apart, buffers))
 
     def reducer_override(self, value: Any) -> Any:
         torch = sys.modules.get("torch")

@@ -66,6 +66,10 @@ class TwoWords(Exception):
         super().__init__(f"{one} {other}")
 
 
+def refused(samples):
+    raise ConnectionRefusedError("no tokenizer listens")
+
+
 def raising_two_words(samples):
     raise TwoWords("first", "second")
 
@@ -262,6 +266,8 @@ class Workers(Collating):
         self.assertEqual(loader.state_dict()["consumed"], 3 * SIZE)
         had += self.keys(iteration)
         self.assertEqual(had, [key for key in range(self.ROWS) if not 100 <= key < 150])
+        with self.assertRaisesRegex(ConnectionRefusedError, "no tokenizer listens"):
+            next(iter(self.loader(refused)))
         with self.assertRaisesRegex(RuntimeError, "TwoWords: first second") as caught:
             next(iter(self.loader(raising_two_words)))
         self.assertIn("in raising_two_words\n", str(caught.exception.__cause__))
@@ -291,9 +297,11 @@ class Workers(Collating):
         def closure(samples):
             return dict(collate(samples), by=self.id())
 
+        handle = Handle(self.data / "rows.npy")
+        self.addCleanup(handle.file.close)
         for function, why in ((lambda samples: collate(samples), "a lambda cannot be taken"),
                               (closure, "it cannot be pickled .*closure"),
-                              (Handle(self.data / "rows.npy"), "it cannot be pickled .*BufferedReader")):
+                              (handle, "it cannot be pickled .*BufferedReader")):
             loader = self.loader(function)
             with Said() as said:
                 batches = [*loader, *loader]
@@ -322,9 +330,13 @@ class Workers(Collating):
         lines = (self.folder / "receipts" / "rank-0.jsonl").read_text().splitlines()
         self.assertEqual([json.loads(line)["kind"] for line in lines], ["begin", "step", "step", "step"])
         list(iteration)
-        lines = (self.folder / "receipts" / "rank-0.jsonl").read_text().splitlines()
-        steps = [json.loads(line) for line in lines[1:]]
-        self.assertEqual([step["had"] for step in steps], list(range(SIZE, self.ROWS + 1, SIZE)))
+        loader.close()
+        list(here := self.loader(workers=0, receipts=self.folder / "here"))
+        here.close()
+        steps = [[{**json.loads(line), "link": ""} for line in (
+            self.folder / name / "rank-0.jsonl").read_text().splitlines()] for name in ("receipts", "here")]
+        self.assertEqual(*steps)
+        self.assertEqual(len(steps[0]), 1 + self.ROWS // SIZE + 1)
 
     def test_a_closed_loader_has_no_processes(self):
         loader = self.loader()
