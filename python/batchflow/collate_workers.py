@@ -179,11 +179,12 @@ def _end(workers: list[_Worker], process: int) -> None:
         except OSError:
             pass  # the worker has ended
         connection.close()
-    for end in (lambda one: None, lambda one: one.terminate(), lambda one: one.kill()):
+    for end in ("", "terminate", "kill"):
         left = [worker.process for worker in workers if worker.process.is_alive()]
         deadline = time.monotonic() + _GRACE_S
-        for one in left:
-            end(one)
+        if end:
+            for one in left:
+                getattr(one, end)()
         for one in left:
             one.join(max(0.0, deadline - time.monotonic()))
 
