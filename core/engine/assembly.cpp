@@ -44,7 +44,8 @@ bool Assembly::begin(Job& job, Rank rank_index) {
   rank.batches.push_back(index);
   EpochRun& run = grants_.run_of(job, batch.step);
   batch.epoch = run.epoch;
-  batch.last_of_epoch = batch.step + 1 == run.first_step + run.steps;
+  batch.last_of_epoch =
+      batch.step + 1 == run.first_step + run.steps && (!job.live || DrawnEpochs::is_at_end(job));
   batch.uncut = run.plan.plain.batch(batch.step - run.first_step, rank_index).own;
   batch.rehearsal = run.rehearsal;
   const std::size_t before = rank.batches.size() - 1;

@@ -114,6 +114,8 @@ void Commits::end_epochs(Job& job) {
   for (EpochRun& run : job.runs) {
     if (job.committed_step < run.first_step + run.steps) return;
     if (run.ended) continue;
+    // A live job's epoch has many runs, and ends with its source.
+    if (job.live && (&run != &job.runs.back() || !DrawnEpochs::is_at_end(job))) continue;
     run.ended = true;
     s_.emit(EpochEnded{job.id, run.epoch, run.plan.plain.consumed + run.acknowledged});
     job.committed.finish_epoch();

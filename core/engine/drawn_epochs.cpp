@@ -13,8 +13,8 @@ namespace {
 
 // An epoch of so many blocks, of draws that become known as the job goes on.
 order::LaneSizes sizes_of(std::uint64_t blocks, std::uint32_t block_samples) {
-  const auto lane_blocks =
-      static_cast<std::uint32_t>(std::max<std::uint64_t>(256, blocks / order::kLanesMost));
+  const auto lane_blocks = static_cast<std::uint32_t>(
+      std::max(std::uint64_t{256}, (blocks + order::kLanesMost - 1) / order::kLanesMost));
   return {blocks * block_samples, block_samples, lane_blocks};
 }
 
@@ -107,9 +107,11 @@ order::LaneSizes DrawnEpochs::begin(Job& job) {
   job.live = epoch.get();
   job.drawn = std::move(epoch);
   job.short_since = kNever;
-  return sizes_of(
-      order::kLiveBlocksMost,
-      order::live_block_samples(job.batch_samples, s_.streams[job.stream].block_samples));
+  const std::uint32_t block_samples =
+      order::live_block_samples(job.batch_samples, s_.streams[job.stream].block_samples);
+  const std::uint64_t step_blocks = job.live->step_samples() / block_samples;
+  const std::uint64_t steps = std::max<std::uint64_t>(1, s_.config.live_blocks_most / step_blocks);
+  return sizes_of(steps * step_blocks, block_samples);
 }
 
 bool DrawnEpochs::ask(Job& job, std::span<const SampleId> samples) {
@@ -200,8 +202,9 @@ void DrawnEpochs::forget(Job& job, const EpochRun& run, std::uint64_t steps) {
     const std::uint32_t block = s_.streams[job.stream].block_samples;
     job.mixed->forget(job.committed.consumed() / block * block);
   }
+  if (&run != &job.runs.back()) return;  // `drawn` is of the last run
   if (job.live) job.live->forget(steps * job.live->step_samples());
-  if (job.keys && &run == &job.runs.back()) job.keys->forget(steps);
+  if (job.keys) job.keys->forget(steps);
 }
 
 }  // namespace batchflow::engine

@@ -31,7 +31,8 @@ class DrawnEpochs {
   std::vector<JobIndex> settle(std::uint64_t most);
 
   // ---- live and keyed
-  // Begins the job's epoch where the job is committed. Answers how the epoch is cut into blocks.
+  // Begins the job's epoch where the job is committed. Answers how the epoch is cut into blocks. A
+  // live job's epoch goes on when it has had these (Grants::open_next_run).
   order::LaneSizes begin(Job& job);
   // The program of a keyed job asks for these samples. False: it may not ask for these now.
   [[nodiscard]] bool ask(Job& job, std::span<const SampleId> samples);

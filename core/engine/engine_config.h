@@ -19,6 +19,7 @@
 #include "core/base/types.h"
 #include "core/engine/policy_texts.h"
 #include "core/engine/preset.h"
+#include "core/order/live_epoch.h"
 
 namespace batchflow::engine {
 
@@ -87,6 +88,9 @@ struct EngineConfig {
   // the policy asks for. 0 for replays: their blocks stand for streams that come while they are
   // used.
   std::uint32_t look_ahead_most = 1 << 20;
+  // The blocks of a live job's generation, at most. After these its epoch goes on in a new one,
+  // when all of them are used. Tests make it small.
+  std::uint32_t live_blocks_most = order::kLiveBlocksMost;
   // A block that has been in preparation for longer than this many times its stream's p99 is given
   // to a second worker as well; 0: never.
   std::uint32_t late_after_p99 = 2;

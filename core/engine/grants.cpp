@@ -69,7 +69,7 @@ void Grants::begin_in_sequence(Job& job) {
   job.lanes_epoch = job.runs.back().epoch + (over ? 1 : 0);
 }
 
-// Live and keyed jobs: an epoch begins where they are committed.
+// Live and keyed jobs: an epoch begins, or goes on, where they are committed.
 void Grants::begin_live(Job& job) {
   const order::LaneSizes sizes = drawn_epochs_.begin(job);
   order::Lanes& lanes = *s_.streams[job.stream].lanes;
@@ -143,6 +143,7 @@ bool Grants::may_open_next(const Job& job) const {
 // The job goes on to its next epoch. What is left of this one, a tail that drop_last leaves out, is
 // given up.
 bool Grants::open_next_run(Job& job) {
+  if (job.live) return open_next_live_run(job);
   if (!may_open_next(job)) return false;
   EpochRun& run = job.runs.back();
   if (run.steps > 0 && !cover(job, run, run.plan.plain.step(run.steps - 1).to)) {
@@ -171,6 +172,15 @@ bool Grants::open_next_run(Job& job) {
     lanes.begin_next_epoch(job.member);
   }
   open_run(job, last.epoch + 1, 0);
+  return true;
+}
+
+// A live job has had all blocks of its generation. Its epoch goes on in another one, as if the job
+// had come back at its position, and its ranks notice nothing.
+bool Grants::open_next_live_run(Job& job) {
+  if (DrawnEpochs::is_at_end(job) || !has_committed_all(job)) return false;
+  s_.streams[job.stream].lanes->remove(job.member);
+  begin_live(job);
   return true;
 }
 

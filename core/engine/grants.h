@@ -55,6 +55,7 @@ class Grants {
  private:
   void open_run(Job& job, std::uint32_t epoch, std::uint64_t consumed);
   bool open_next_run(Job& job);
+  bool open_next_live_run(Job& job);
   // All steps of the epochs that it has begun.
   static bool has_committed_all(const Job& job);
   bool may_open_next(const Job& job) const;

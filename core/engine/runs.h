@@ -1,6 +1,7 @@
 // A job's epochs as sequences of indices, and the blocks that cover them.
 //
-// A run is one epoch of a job, from where the job began it. It has the plain sequence, for which
+// A run is one epoch of a job, from where the job began it; of a live job, a generation of its
+// epoch. It has the plain sequence, for which
 // the order makes its promise, and beside it the sequence of what is rehearsed. A grant is a block
 // given to the job. A cut is a piece of a grant at consecutive indices. Most grants are one cut.
 // Where each node has a sequence of its own, its blocks lie at the indices of that node's ranks.
@@ -146,7 +147,7 @@ class BegunLanes {
   std::vector<Begun> lanes_;
 };
 
-// One epoch of a job, from where the job began it to the job's last commit.
+// One epoch of a job, or one generation of a live job, from where it began to the last commit.
 struct EpochRun {
   std::uint32_t epoch = 0;
   order::RehearsalPlan plan;

@@ -211,7 +211,7 @@ bool Streams::add_node(Stream& stream, NodeId node) {
   // What a keyed job was given is of no more use: it asks again, for another draw.
   const std::uint64_t blocks = stream.keyed ? kKeyedBlocksMost
                                : stream.family == Order::live
-                                   ? std::max(all, order::kLiveBlocksMost)
+                                   ? std::max<std::uint64_t>(all, order::kLiveBlocksMost)
                                    : all;
   part.share = s_.memory.add_share({dram_of(node), ShareUse::blocks, dataset.id,
                                     stream.pipeline->hash, stream.block_bytes, 0, blocks});

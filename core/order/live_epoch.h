@@ -21,8 +21,8 @@ namespace batchflow::order {
 
 // The records that a source may have. Their ids fit into 32 bits.
 inline constexpr std::uint64_t kLiveRecordsMost = UINT32_MAX;
-// The blocks that one incarnation of a job may have.
-inline constexpr std::uint64_t kLiveBlocksMost = std::uint64_t{1} << 28;
+// The blocks that one generation of a job may have.
+inline constexpr std::uint32_t kLiveBlocksMost = 1 << 28;
 
 // The blocks of a rank's batch, which one message names.
 inline constexpr std::uint32_t kLiveBlocksOfBatchMost = 1000;

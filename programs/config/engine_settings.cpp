@@ -22,8 +22,8 @@ void visit_table(Config& config, Visit& visit) {
          blocks_least, item_slot_bytes, corrupt_ratio_max, rank_timeout, read_attempts,
          delivery_attempts, retry_wait, share_streams, share_nodes, helper_nodes, workers_per_rank,
          workers_held_during_reads, hold_ingredients, count_staging, staging_bytes,
-         staging_sector_bytes, blocks_in_flight_per_worker, look_ahead_most, late_after_p99,
-         journal_bytes_max, promise_log_bytes_max] = config;
+         staging_sector_bytes, blocks_in_flight_per_worker, look_ahead_most, live_blocks_most,
+         late_after_p99, journal_bytes_max, promise_log_bytes_max] = config;
   visit.seed("seed", seed);
 
   visit.count("credits", credits, 1, engine::kCreditsMost);
@@ -50,6 +50,7 @@ void visit_table(Config& config, Visit& visit) {
   visit.bytes("staging_sector_bytes", staging_sector_bytes, 1);
   visit.count("blocks_in_flight_per_worker", blocks_in_flight_per_worker, 1, 64);
   visit.count("look_ahead_most", look_ahead_most, 0, 1 << 20);
+  visit.count("live_blocks_most", live_blocks_most, 1, order::kLiveBlocksMost);
   visit.count("late_after_p99", late_after_p99, 0, engine::kLateAfterMost);
 
   visit.bytes("journal_bytes_max", journal_bytes_max, 4096);

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <vector>
 
 #include "core/base/random.h"
 #include "policies/registry.h"
@@ -49,6 +51,62 @@ TEST_CASE("a job has each record of a source once, in the order of arrival, unti
     const Outcomes out = run(scenario_of({{ms(0), records}}, {live_job()}));
     CHECK(out.counted_steps == (records + 3) / 4);
     CHECK(out.rehearsed == 0);
+  }
+}
+
+// Blocks have four samples, as a rank's batch has.
+TEST_CASE("a job goes on in other generations, and its epoch ends with its source alone") {
+  for (const std::size_t ranks : {1, 2, 3}) {
+    for (const std::uint32_t most : {1, 2, 5, 7, 64, 1000}) {
+      for (const std::uint64_t records : {1, 4, 8, 84, 85, 403}) {
+        CAPTURE(ranks);
+        CAPTURE(most);
+        CAPTURE(records);
+        Scenario scenario = scenario_of({{ms(0), records}}, {live_job(ranks)});
+        scenario.config.live_blocks_most = most;
+        std::set<std::uint64_t> generations;
+        std::vector<std::uint64_t> ended;
+        std::vector<std::uint64_t> last_steps;
+        Hooks hooks;
+        hooks.commanded = [&](const engine::Command& command) {
+          if (const auto* one = std::get_if<engine::EpochEnded>(&command))
+            ended.push_back(one->samples);
+          const auto* one = std::get_if<engine::Deliver>(&command);
+          if (one == nullptr) return;
+          generations.insert(one->slices.front().name.generation);
+          if (one->last_of_epoch) last_steps.push_back(one->step);
+        };
+        const Outcomes out = run(scenario, hooks);
+        const std::uint64_t step = 4 * ranks;
+        const std::uint64_t steps = (records + step - 1) / step;
+        const std::uint64_t steps_of_one = std::max<std::uint64_t>(1, most / ranks);
+        CHECK(out.counted_steps == steps);
+        CHECK(out.rehearsed == 0);
+        CHECK(generations.size() == (steps + steps_of_one - 1) / steps_of_one);
+        CHECK(ended == std::vector{records});
+        CHECK(last_steps == std::vector<std::uint64_t>(ranks, steps - 1));
+      }
+    }
+  }
+}
+
+TEST_CASE("a source that ends where a generation does ends its job once") {
+  for (const bool drop_last : {false, true}) {
+    for (const std::uint64_t more : {0, 1, 3}) {
+      JobPlan job = live_job();
+      job.drop_last = drop_last;
+      job.fills_from = 0;
+      Scenario scenario = scenario_of({{ms(0), 16}, {ms(200), 16 + more}}, {job});
+      scenario.config.live_blocks_most = 2;
+      std::vector<std::uint64_t> ended;
+      Hooks hooks;
+      hooks.commanded = [&](const engine::Command& command) {
+        if (const auto* one = std::get_if<engine::EpochEnded>(&command))
+          ended.push_back(one->samples);
+      };
+      CHECK(run(scenario, hooks).counted_steps == 4 + (more > 0 && !drop_last ? 1 : 0));
+      CHECK(ended == std::vector<std::uint64_t>{drop_last ? 16 : 16 + more});
+    }
   }
 }
 
@@ -261,6 +319,8 @@ TEST_CASE("kills, resizes and sources of any speed lose no record and double non
       scenario.faults.push_back(fault);
     }
     scenario.from_promises = random.below(2) == 0;
+    if (random.below(2) == 0)
+      scenario.config.live_blocks_most = 1 + static_cast<std::uint32_t>(random.below(12));
     CAPTURE(seed);
     INFO("replay: test_driver --test-case='kills, resizes and sources*', seed ", seed);
     try {

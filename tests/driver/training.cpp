@@ -27,9 +27,10 @@ order::Lineage Driver::lineage_of(const Client& client, const engine::Deliver& c
   const bool from_list = of_buffer || is_chosen(client.plan);
   lineage.order = from_list ? Order::weighted : of == Order::strict ? Order::relaxed : of;
   lineage.seed = client.position.fields().seed;
-  const std::uint64_t samples = of == Order::live ? order::kLiveBlocksMost * command.block_samples
-                                : is_drawn(of)    ? draws_of(client.plan, dataset)
-                                                  : dataset.samples;
+  const std::uint64_t samples = of == Order::live
+                                    ? std::uint64_t{order::kLiveBlocksMost} * command.block_samples
+                                : is_drawn(of) ? draws_of(client.plan, dataset)
+                                               : dataset.samples;
   const order::LaneSizes sizes =
       of_buffer ? order::Rehearsal::sizes(command.rehearsed_block_samples)
                 : order::LaneSizes{samples, command.block_samples, command.lane_blocks};

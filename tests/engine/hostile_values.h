@@ -76,6 +76,7 @@ class HostileValues {
     config.workers_held_during_reads = one_in(3);
     config.hold_ingredients = !one_in(4);
     config.look_ahead_most = one_in(4) ? 0 : 1 << 20;
+    if (one_in(2)) config.live_blocks_most = 1 + static_cast<std::uint32_t>(random_.below(8));
     config.late_after_p99 = static_cast<std::uint32_t>(random_.below(3));
     config.rank_timeout = std::chrono::seconds(1 + random_.below(3));
     if (one_in(2)) config.policies.selection = policy(engine::PolicyKind::selection);

@@ -62,6 +62,7 @@ TEST_CASE("an engine's configuration as text is the same one, every setting chan
   config.hold_ingredients = false;
   config.blocks_in_flight_per_worker = 5;
   config.look_ahead_most = 0;
+  config.live_blocks_most = 9;
   config.late_after_p99 = 13;
   config.journal_bytes_max = 5000;
   config.promise_log_bytes_max = 6000;

@@ -445,6 +445,52 @@ class Remote(Fed):
 
 class RemoteRefused(Remote):
     FLAGS = ()
+class ManyGenerations(Fed):
+    """In a service in which a live job's generation has ten blocks alone."""
+
+    def setUp(self):
+        node = Path(tempfile.mkdtemp(prefix="batchflow-"))
+        self.addCleanup(shutil.rmtree, node, True)
+        (node / "node.yaml").write_text("kind: node\nengine: {live_blocks_most: 10}\n")
+        self.ARGUMENTS = ("--config", str(node / "node.yaml"))
+        super().setUp()
+
+    def test_a_loop_goes_on_beyond_the_blocks_of_a_generation(self):
+        records, had, states = 1003, [], []
+        sending = threading.Thread(target=self.send, args=(range(records),), kwargs={"end": True})
+        sending.start()
+        loader = self.loader(batch_size=4)
+        for i, batch in enumerate(loader):
+            self.assertEqual((batch.epoch, batch.rehearsed), (0, 0))
+            had += self.numbers(batch)
+            if i % 7 == 0:
+                states.append((len(had), loader.state_dict()))
+        sending.join()
+        self.assertEqual(had, list(range(records)))
+        for count, state in states[::9]:
+            resumed = self.loader(batch_size=3)
+            resumed.load_state_dict(state)
+            self.assertEqual([n for batch in resumed for n in self.numbers(batch)],
+                             list(range(count, records)))
+
+    def test_a_subscriber_goes_on_beyond_them(self):
+        self.send(range(300), end=True)
+        self.assertEqual([message.number for message in batchflow.subscribe("clicks", 0)],
+                         list(range(300)))
+
+    def test_a_job_goes_on_beyond_them_when_its_service_is_killed(self):
+        self.send(range(400))
+        had = []
+        for i, batch in enumerate(self.loader(batch_size=4)):
+            had += self.numbers(batch)
+            if i in (9, 33, 52):
+                self.daemon.kill(signal.SIGKILL)
+                self.daemon.start()
+                if i == 52:
+                    self.send(range(400, 415), end=True)
+        self.assertEqual(had, list(range(415)))
+
+
     test_a_file_of_tokens_that_is_not_there_ends_its_sender_at_once = None
     test_no_acknowledged_record_is_lost_by_kill_9 = None
     test_standard_input_goes_to_another_machine = None
