@@ -54,7 +54,7 @@ struct EngineConfig {
   // (docs/decisions.md).
   std::uint32_t blocks_least = 8;
   Bytes item_slot_bytes = 4096;                   // in which encoded samples are counted
-  Ratio corrupt_ratio_max{Ratio::kWhole / 1000};  // of the dataset's samples
+  Ratio corrupt_ratio_max{Ratio::kWhole / 1000};  // of a dataset's samples, or a source's
   // How long after the loss of a rank its job ends. A rank that has ended does not come back, and
   // the others must know soon.
   Duration rank_timeout = std::chrono::seconds(5);

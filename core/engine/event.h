@@ -335,8 +335,8 @@ enum class Refusal : std::uint8_t {
   bad_position,      // another dataset version, seed or size: `needed` is theirs, `available` ours
   bad_request,       // zero ranks, zero batch, an unknown node, a repeated id
   rank_lost,         // no resize came in time
-  // `needed` corrupt samples, `available` allowed. Where `needed` is not more, no candidate of a
-  // corrupt sample was a good one.
+  // `needed` corrupt samples, `available` allowed; of a mixture, in one of its sources. Where
+  // `needed` is not more, no candidate of a corrupt sample was a good one.
   too_many_corrupt,
   storage_failed,  // a read failed more often than the configuration allows
   no_workers,  // preparation failed more often than the configuration allows, or no worker could

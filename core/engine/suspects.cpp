@@ -1,6 +1,7 @@
 #include "core/engine/suspects.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "core/base/check.h"
 #include "core/base/saturating.h"
@@ -92,6 +93,22 @@ std::optional<StreamFailure> Suspects::replace_corrupt(Making& making) {
 
 namespace {
 
+// The source of the stream's mixture that has the sample; null: none has.
+const SampleRange* source_of(const Stream& stream, SampleId sample) {
+  const auto next =
+      std::upper_bound(stream.mixed_sources.begin(), stream.mixed_sources.end(), sample,
+                       [](SampleId at, const SampleRange& source) { return at < source.first; });
+  if (next == stream.mixed_sources.begin()) return nullptr;
+  const SampleRange& source = *std::prev(next);
+  return sample.value < source.first.value + source.samples ? &source : nullptr;
+}
+
+// The samples among which a corrupt one counts: those of its source, or of the dataset.
+SampleRange counted_with(const Stream& stream, const Dataset& dataset, SampleId sample) {
+  if (const SampleRange* const source = source_of(stream, sample)) return *source;
+  return {SampleId(0), dataset.source ? dataset.source->end : dataset.catalogue->samples()};
+}
+
 // The first good sample for a visit of a corrupt one. In a mixture it is of the same source, but
 // exemplars may be of no source. In a source that grows it is one of the records that are there.
 template <class IsCorrupt>
@@ -107,11 +124,9 @@ std::optional<SampleId> replacement(const EngineState& s, const Block& block, Sa
   if (stream.family != Order::mixed || block.rehearsal)
     return order::replacement(root, block.name.generation, block.name.pass, corrupt,
                               {SampleId(0), catalogue.samples()}, is_corrupt);
-  const auto next =
-      std::upper_bound(stream.mixed_sources.begin(), stream.mixed_sources.end(), corrupt,
-                       [](SampleId at, const SampleRange& source) { return at < source.first; });
-  BF_CHECK(next != stream.mixed_sources.begin());
-  return order::replacement(root, 0, occurrence, corrupt, *(next - 1), is_corrupt);
+  const SampleRange* const source = source_of(stream, corrupt);
+  BF_CHECK(source != nullptr);
+  return order::replacement(root, 0, occurrence, corrupt, *source, is_corrupt);
 }
 
 }  // namespace
@@ -127,14 +142,15 @@ std::optional<StreamFailure> Suspects::declare_corrupt(const Making& making,
     corrupt.insert(at, suspect.used);
     ++s_.counters.corrupt_samples;
   }
-  const std::uint64_t samples = dataset.source ? dataset.source->end : dataset.catalogue->samples();
+  const SampleRange counted = counted_with(stream, dataset, suspect.used);
+  const std::uint64_t found = order::samples_in(corrupt, counted);
   const std::uint64_t most =
-      std::max(order::kCorruptLeast, s_.config.corrupt_ratio_max.share_of(samples));
+      std::max(order::kCorruptLeast, s_.config.corrupt_ratio_max.share_of(counted.samples));
   const auto other = replacement(
       s_, block, suspect.original, suspect.occurrence,
       [&](SampleId sample) { return std::binary_search(corrupt.begin(), corrupt.end(), sample); });
-  if (corrupt.size() > most || !other) {
-    return StreamFailure{block.stream, Refusal::too_many_corrupt, corrupt.size(), most};
+  if (found > most || !other) {
+    return StreamFailure{block.stream, Refusal::too_many_corrupt, found, most};
   }
   suspect.used = *other;
   suspect.failures = 0;

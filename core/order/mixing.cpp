@@ -136,6 +136,12 @@ std::vector<std::uint64_t> Mixing::last_parts() const {
   return parts;
 }
 
+bool Mixing::may_draw(std::uint32_t source) const {
+  return may_change_ || part(source) > 0 ||
+         std::any_of(changes_.begin(), changes_.end(),
+                     [&](const MixtureChange& change) { return change.parts[source] > 0; });
+}
+
 std::size_t Mixing::changes_left() const {
   const std::size_t most = std::min(kChangesMost, kChangedPartsMost / sources_.size());
   return most - std::min(most, changes_.size());

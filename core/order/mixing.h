@@ -63,6 +63,8 @@ class Mixing {
     std::uint64_t item;
   };
   std::uint64_t part(std::uint32_t source) const { return mixture_.part(source); }
+  // Whether samples of this source may come.
+  bool may_draw(std::uint32_t source) const;
   std::uint64_t taken(std::uint32_t source) const { return mixture_.taken(source); }
   // The parts after all changes to come.
   std::vector<std::uint64_t> last_parts() const;

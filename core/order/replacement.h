@@ -4,8 +4,10 @@
 // a strict sequence stays the same for any batch size, world size and node.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "core/order/keys.h"
 
@@ -37,5 +39,12 @@ constexpr std::optional<SampleId> replacement(KeyRoot root, std::uint64_t genera
 
 // So many corrupt samples never end a job, however small its dataset is.
 inline constexpr std::uint64_t kCorruptLeast = 8;
+
+// How many of these samples, which ascend, are in the range.
+inline std::uint64_t samples_in(std::span<const SampleId> samples, SampleRange range) {
+  const SampleId end(range.first.value + range.samples);
+  return static_cast<std::uint64_t>(std::lower_bound(samples.begin(), samples.end(), end) -
+                                    std::lower_bound(samples.begin(), samples.end(), range.first));
+}
 
 }  // namespace batchflow::order

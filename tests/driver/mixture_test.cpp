@@ -4,6 +4,7 @@
 
 #include <array>
 #include <optional>
+#include <vector>
 
 #include "policies/registry.h"
 #include "tests/driver/driver.h"
@@ -49,6 +50,11 @@ Outcomes disturbed(const JobPlan& job, std::uint64_t after, std::uint64_t what) 
   CHECK(out.jobs_done == 1);
   CHECK(out.engine.protocol_errors == 0);
   return out;
+}
+
+// So many samples are corrupt, from the first on.
+void add_corrupt(Scenario& scenario, std::uint64_t first, std::uint64_t count) {
+  for (std::uint64_t i = 0; i < count; ++i) scenario.datasets[0].corrupt.emplace_back(first + i);
 }
 
 }  // namespace
@@ -178,6 +184,52 @@ TEST_CASE("a corrupt sample of a source is replaced by another of the same sourc
   Scenario scenario = roomy_scenario({job});
   scenario.datasets[0].corrupt = {SampleId(3), SampleId(21), SampleId(40)};
   CHECK(run(scenario).replaced > 0);
+}
+
+TEST_CASE("corrupt samples count for their source: as many as are allowed in each end no job") {
+  JobPlan job = mixed({1, 1, 1});
+  job.draws = 200;
+  Scenario scenario = roomy_scenario({job});
+  add_corrupt(scenario, 0, 8);
+  add_corrupt(scenario, 30, 8);
+  add_corrupt(scenario, 20, 4);
+  CHECK(run(scenario).engine.corrupt_samples == 20);
+}
+
+// The first job that meets the ninth is refused. When it comes again, all nine are known.
+TEST_CASE("a job is ended by corrupt samples of its own sources alone") {
+  JobPlan broken = mixed({1});
+  broken.sources = {{SampleId(0), 20}};
+  broken.draws = 200;
+  JobPlan fine = mixed({1, 1});
+  fine.sources = {{SampleId(30), 34}, {SampleId(20), 5}};
+  fine.draws = 200;
+  for (const bool alone : {false, true}) {
+    CAPTURE(alone);
+    Scenario scenario = roomy_scenario({fine});
+    if (!alone) scenario.jobs.push_back(broken);
+    add_corrupt(scenario, 3, 9);
+    add_corrupt(scenario, 40, 8);
+    std::vector<engine::Refuse> refused;
+    std::vector<std::uint64_t> had(2);
+    Hooks hooks;
+    hooks.commanded = [&](const engine::Command& command) {
+      if (const auto* one = std::get_if<engine::Refuse>(&command)) refused.push_back(*one);
+    };
+    hooks.counted = [&](std::size_t of, std::span<const SampleId> samples) {
+      had.at(of) += samples.size();
+    };
+    const Outcomes out = Driver(scenario, policies::policy_list(), std::move(hooks)).run();
+    CHECK(out.engine.protocol_errors == 0);
+    CHECK(out.engine.corrupt_samples == (alone ? 8 : 17));
+    CHECK(had[0] == 3 * 200);
+    CHECK(had[1] == (alone ? 0 : 3 * 200));
+    REQUIRE(refused.size() == (alone ? 0 : 1));
+    if (alone) continue;
+    CHECK(refused[0].why == engine::Refusal::too_many_corrupt);
+    CHECK(refused[0].needed == 9);
+    CHECK(refused[0].available == 8);
+  }
 }
 
 }  // namespace batchflow::test::mixture_driver_test

@@ -149,7 +149,9 @@ class Backend {
   std::size_t waits_for_memory() const { return wait_.waiters(); }
   // Samples that could not be prepared, and why.
   const Troubles& troubles() const { return troubles_; }
-  std::uint64_t corrupt_of(PipelineId pipeline) const { return preparations_.corrupt_of(pipeline); }
+  std::uint64_t corrupt_of(PipelineId pipeline, SampleRange range) const {
+    return preparations_.corrupt_of(pipeline, range);
+  }
   std::uint64_t corrupt_seen() const { return preparations_.corrupt_seen(); }
   // Whether something is read of the dataset, or prepared by the pipeline, now.
   template <class Id>

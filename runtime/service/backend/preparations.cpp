@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/order/replacement.h"
 #include "fmt/format.h"
 
 namespace batchflow::service {
@@ -73,9 +74,13 @@ PreparationTask Preparations::task_for(const engine::Prepare& command) {
   const ServedDataset& dataset = context_.datasets.dataset(command.lineage.dataset);
   out.index = dataset.index;
   out.bundle_shift = dataset.bundle_shift;
-  for (const order::Replacement& replacement : command.replacements)
-    corrupt_seen_ +=
-        corrupt_[command.lineage.pipeline.value].insert(replacement.corrupt.value).second;
+  for (const order::Replacement& replacement : command.replacements) {
+    std::vector<SampleId>& corrupt = corrupt_[command.lineage.pipeline.value];
+    const auto at = std::lower_bound(corrupt.begin(), corrupt.end(), replacement.corrupt);
+    if (at != corrupt.end() && *at == replacement.corrupt) continue;
+    corrupt.insert(at, replacement.corrupt);
+    ++corrupt_seen_;
+  }
   const Digest prefix = pipeline.pipeline->info().prefix_hash;
   if (!command.decoded_share.is_none())
     kept_.open_decoded(command.lineage.dataset, prefix, command.decoded_share);
@@ -292,9 +297,9 @@ bool Preparations::is_at(PipelineId pipeline) const {
   return any([pipeline](const Preparing& one) { return one.use.pipeline == pipeline; });
 }
 
-std::uint64_t Preparations::corrupt_of(PipelineId pipeline) const {
+std::uint64_t Preparations::corrupt_of(PipelineId pipeline, SampleRange range) const {
   const auto found = corrupt_.find(pipeline.value);
-  return found == corrupt_.end() ? 0 : found->second.size();
+  return found == corrupt_.end() ? 0 : order::samples_in(found->second, range);
 }
 
 }  // namespace batchflow::service

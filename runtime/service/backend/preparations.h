@@ -7,7 +7,6 @@
 #include <map>
 #include <mutex>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "core/engine/event.h"
@@ -54,8 +53,9 @@ class Preparations {
   // Whether something is prepared of the dataset, or by the pipeline, or waits to be.
   bool is_at(DatasetId dataset) const;
   bool is_at(PipelineId pipeline) const;
-  // How many corrupt samples the blocks of a pipeline have wanted, and those of all pipelines.
-  std::uint64_t corrupt_of(PipelineId pipeline) const;
+  // How many corrupt samples in a range the blocks of a pipeline have wanted, and how many those of
+  // all pipelines.
+  std::uint64_t corrupt_of(PipelineId pipeline, SampleRange range) const;
   std::uint64_t corrupt_seen() const { return corrupt_seen_; }
   const Counters& counters() const { return counters_; }
 
@@ -100,7 +100,7 @@ class Preparations {
   Counters counters_;
   std::unordered_map<std::uint64_t, Preparing> preparing_;  // by request id
   std::deque<Waiting> waiting_;
-  std::map<std::uint32_t, std::unordered_set<std::uint64_t>> corrupt_;  // by pipeline
+  std::map<std::uint32_t, std::vector<SampleId>> corrupt_;  // by pipeline; ascending
   std::uint64_t corrupt_seen_ = 0;
 
   std::mutex made_mutex_;

@@ -90,6 +90,15 @@ engine::JobJoined ServedJob::joined() const {
   return event;
 }
 
+std::vector<SampleRange> ServedJob::ranges() const {
+  const std::optional<order::Mixing>& mixing = position->fields().mixing;
+  if (!mixing) return {{SampleId(0), dataset->index->samples()}};
+  std::vector<SampleRange> ranges;
+  for (std::uint32_t source = 0; source < mixing->sources().size(); ++source)
+    if (mixing->may_draw(source)) ranges.push_back(mixing->sources()[source]);
+  return ranges;
+}
+
 protocol::JoinAnswer ServedJob::admission(const RankEnd& end) const {
   protocol::JoinAnswer admission;
   admission.job = name;
@@ -102,6 +111,9 @@ protocol::JoinAnswer ServedJob::admission(const RankEnd& end) const {
   admission.spec = pipeline->pipeline->spec();
   admission.state = order::to_json(*position);
   admission.order_options = request.order_options;
+  // Notes count the whole dataset, and sources of a mixture have bounds of their own.
+  const std::uint64_t corrupt_most =
+      request.order == Order::mixed ? UINT64_MAX : corrupt_bounds.front().most;
   admission.notes =
       data_notes(*dataset->index, *pipeline->pipeline, end.request.pipeline.empty(), corrupt_most);
   return admission;

@@ -111,18 +111,25 @@ struct ServedJob {
   // While the first is false, so are the others. A job that is over was refused before it ran, or
   // ended while it ran because too many of its samples are corrupt. A drain lets go of jobs in any
   // state.
-  bool is_announced = false;       // to the engine
-  bool running = false;            // the engine has admitted it
-  bool over = false;               // its name is free for another
-  bool is_let_go = false;          // to its ranks it is as if the service had died
-  std::uint32_t credits = 0;       // of each rank: the batches it may hold or wait for
-  Bytes batch_bytes = 0;           // of all batches its ranks may hold at once
-  std::uint64_t corrupt_most = 0;  // samples
+  bool is_announced = false;  // to the engine
+  bool running = false;       // the engine has admitted it
+  bool over = false;          // its name is free for another
+  bool is_let_go = false;     // to its ranks it is as if the service had died
+  std::uint32_t credits = 0;  // of each rank: the batches it may hold or wait for
+  Bytes batch_bytes = 0;      // of all batches its ranks may hold at once
+  // The samples that it reads, each source of a mixture apart, and how many may be corrupt.
+  struct CorruptBound {
+    SampleRange range;
+    std::uint64_t most = 0;
+  };
+  std::vector<CorruptBound> corrupt_bounds;
   JobStatus sums;
   IdealSteps ideal;
 
   // It has records as they come, and does not name them.
   bool is_live() const { return request.order == Order::live && !request.order_options.keyed; }
+  // The ranges of samples that it reads: the sources of its mixture, or the dataset.
+  std::vector<SampleRange> ranges() const;
   // Whether all ranks want no more.
   bool has_left() const;
   std::uint64_t steps_per_epoch() const;

@@ -82,7 +82,9 @@ void Jobs::admitted(const engine::Admit& command) {
   ServedJob* job = jobs_.find(command.job);
   if (!job) return;
   job->running = has_new_job_ = true;
-  job->corrupt_most = corrupt_most(*job);
+  job->corrupt_bounds.clear();
+  for (const SampleRange& range : job->ranges())
+    job->corrupt_bounds.push_back({range, corrupt_most(*job, range.samples)});
   std::string problem;
   job->pace = protocol::Pace::make(problem);
   job->written = job->paced = command.first_step;
@@ -146,6 +148,8 @@ bool Jobs::make_rings(RankEnd& end) {
 std::string Jobs::refusal_message(const ServedJob& job, const engine::Refuse& command) const {
   std::string message =
       fmt::format("job '{}' on '{}': {}", job.name, job.dataset->name, refusal_text(command));
+  if (command.why == engine::Refusal::too_many_corrupt && job.request.order == Order::mixed)
+    message += "; each source of a mixture counts for itself, and this is one of them";
   if (command.why == engine::Refusal::too_many_corrupt ||
       command.why == engine::Refusal::no_workers ||
       command.why == engine::Refusal::storage_failed) {
@@ -245,8 +249,8 @@ bool Jobs::sleep(Peer& peer) {
   return !end || !end->from_job || end->from_job->fall_asleep();
 }
 
-std::uint64_t Jobs::corrupt_most(const ServedJob& job) const {
-  const std::uint64_t samples = job.dataset->index->samples();
+// Of so many samples that the job reads.
+std::uint64_t Jobs::corrupt_most(const ServedJob& job, std::uint64_t samples) const {
   std::uint64_t most = options_.corrupt_ratio_max.share_of(samples);
   if (const auto asked = job.request.corrupt_ratio_max) {
     const auto wanted = static_cast<std::uint64_t>(*asked * static_cast<double>(samples));
@@ -263,14 +267,19 @@ void Jobs::end_by_corrupt_samples() {
       !has_new_job)
     return;
   for (const auto& job : jobs_.all()) {
-    const std::uint64_t corrupt = backend_->corrupt_of(job->pipeline->id);
-    if (!job->running || job->over || corrupt <= job->corrupt_most) continue;
+    if (!job->running || job->over) continue;
+    const auto has_more = [&](const ServedJob::CorruptBound& bound) {
+      return backend_->corrupt_of(job->pipeline->id, bound.range) > bound.most;
+    };
+    const auto passed =
+        std::find_if(job->corrupt_bounds.begin(), job->corrupt_bounds.end(), has_more);
+    if (passed == job->corrupt_bounds.end()) continue;
     job->over = true;
     engine::Refuse why;
     why.job = job->id;
     why.why = engine::Refusal::too_many_corrupt;
-    why.needed = corrupt;
-    why.available = job->corrupt_most;
+    why.needed = backend_->corrupt_of(job->pipeline->id, passed->range);
+    why.available = passed->most;
     const std::string message = refusal_message(*job, why);
     for (RankEnd* end : std::vector(job->ranks)) {
       if (end) refuse(*end->peer, std::string(engine::name_of(why.why)), message);

@@ -118,7 +118,7 @@ class Jobs final : public JobCommands {
   void finish_if_left(ServedJob& job);
   void let_go(ServedJob& job);
   std::string refusal_message(const ServedJob& job, const engine::Refuse& command) const;
-  std::uint64_t corrupt_most(const ServedJob& job) const;
+  std::uint64_t corrupt_most(const ServedJob& job, std::uint64_t samples) const;
   void end_by_corrupt_samples();
   bool make_rings(RankEnd& end);
   bool send_back_those_behind(ServedJob& job);

@@ -161,8 +161,42 @@ TEST_CASE("a dataset with files that shrink while it is served ends its jobs alo
   }
 }
 
-// The sources together are larger than what can be kept of them. What is corrupt counts for a whole
-// dataset, so a job that draws from its other sources may end, too.
+// In a bad folder nine pictures of fifty are none, and in each of two poor ones eight.
+TEST_CASE("corrupt samples of a mixture count for their source, and end jobs that read it alone") {
+  Folder folder;
+  service::NodeConfig config = config_in(folder.path());
+  const auto root = folder.path() / "pictures";
+  const Encoded picture = encode_jpeg(48, 40);
+  for (const auto& [name, broken] : {std::pair{"bad", 9}, {"fine", 0}, {"poor", 8}, {"sick", 8}}) {
+    for (int i = 0; i < 50; ++i)
+      write_file(root / name / fmt::format("{:02}.jpg", i),
+                 i < broken ? Encoded(300, std::byte{1}) : picture);
+  }
+  config.datasets.push_back({"pictures", root, "", "", 0, {}});
+  const LiveService service(config);
+  const auto wrong = [&](std::vector<const char*> sources) {
+    JobPlan plan;
+    plan.service = config.socket;
+    plan.dataset = "pictures";
+    plan.pipeline = R"({"kind": "pipeline", "name": "small",
+        "steps": [{"step": "decode"}, {"step": "centre_crop", "size": 8}]})";
+    plan.order = sources.empty() ? BF_RELAXED : BF_MIXED;
+    plan.width = 0;
+    plan.batch = 8;
+    plan.sources = std::move(sources);
+    return run_job(plan).wrong;
+  };
+  const std::string told = wrong({"fine", "bad"});
+  CHECK_MESSAGE(told.find("9 samples cannot be prepared, 8 may be so") != told.npos, told);
+  CHECK_MESSAGE(told.find("each source of a mixture counts for itself") != told.npos, told);
+  CHECK(wrong({"fine", "poor", "sick"}) == "");
+  CHECK(command(config.socket, "status").at("corrupt_samples") == 25);
+  CHECK(wrong({"fine"}) == "");
+  CHECK(wrong({"bad"}).find("9 samples cannot be prepared, 8 may be so") != std::string::npos);
+  CHECK(wrong({}).find("samples cannot be prepared, 8 may be so") != std::string::npos);
+}
+
+// The sources together are larger than what can be kept of them.
 TEST_CASE("a source of a mixture that shrinks or goes ends the jobs of its dataset alone") {
   for (const bool goes : {true, false}) {
     CAPTURE(goes);
