@@ -234,7 +234,6 @@ std::optional<protocol::FeedCounts> FeedProducer::counts() const {
   if (!counts_before_ || !counts_now_) return std::nullopt;
   const protocol::FeedCounts& before = *counts_before_;
   const protocol::FeedCounts& now = *counts_now_;
-  // A feed forgets producers that were silent while very many others came.
   const bool goes_on = now.service == before.service && now.taken >= before.taken &&
                        now.late >= before.late && now.thinned >= before.thinned &&
                        now.malformed >= before.malformed;

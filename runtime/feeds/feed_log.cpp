@@ -133,7 +133,6 @@ void FeedLog::recover() {
     written_ = durable_ = segments_.back()->first + segments_.back()->entries.size();
   }
   for (auto& [id, producer] : producers_) producer.written = producer.durable = producer.taken;
-  forget_silent();
   end_durable_ = end_written_;
   // A file that was torn before its first record may lack states that the files before it have, and
   // these may go.
@@ -216,7 +215,6 @@ bool FeedLog::apply(Segment& segment, std::span<const std::byte> body, std::uint
   if (kind == kState && whole.size() == kStateBytes) {
     const auto id = take_feed<std::uint64_t>(body);
     Producer& producer = producers_[id];
-    producer.heard = ++heard_;
     producer.taken = std::max(producer.taken, take_feed<std::uint64_t>(body));
     counts_.taken = take_feed<std::uint64_t>(body);
     counts_.doubled = take_feed<std::uint64_t>(body);
@@ -228,7 +226,6 @@ bool FeedLog::apply(Segment& segment, std::span<const std::byte> body, std::uint
   if (kind != kRecord || whole.size() < kRecordHead || end_written_) return false;
   const auto label = take_feed<std::int32_t>(body);
   Producer& producer = producers_[take_feed<std::uint64_t>(body)];
-  producer.heard = ++heard_;
   producer.taken = std::max(producer.taken, take_feed<std::uint64_t>(body));
   take_feed<std::uint64_t>(body);
   // Logs of earlier services may have times of the future.
@@ -241,31 +238,10 @@ bool FeedLog::apply(Segment& segment, std::span<const std::byte> body, std::uint
 
 // ------------------------------------------------------------------------------- taking ----
 
-FeedLog::Producer& FeedLog::producer(std::uint64_t id) {
-  Producer& known = producers_[id];
-  known.heard = ++heard_;
-  if (producers_.size() > kProducersMost) forget_silent();
-  return known;
-}
-
-// An eighth of them at a time, so that it is seldom done. Those with something to be written stay.
-void FeedLog::forget_silent() {
-  if (producers_.size() <= kProducersMost) return;
-  std::vector<std::uint64_t> heard;
-  for (const auto& [id, one] : producers_) heard.push_back(one.heard);
-  const auto last =
-      heard.begin() + static_cast<std::ptrdiff_t>(heard.size() - kProducersMost / 8 * 7);
-  std::nth_element(heard.begin(), last, heard.end());
-  std::erase_if(producers_, [&](const auto& one) {
-    const Producer& of = one.second;
-    return of.heard <= *last && !of.is_changed && of.taken == of.durable;
-  });
-}
-
 Taken FeedLog::take(std::uint64_t producer, const protocol::FeedRecordHead& head,
                     std::span<const std::byte> bytes, std::uint64_t taken_part) {
   const std::lock_guard lock(mutex_);
-  Producer& from = this->producer(producer);
+  Producer& from = producers_[producer];
   const auto leave_out = [&](std::uint64_t LogCounts::*count, Taken why) {
     ++(counts_.*count);
     ++(from.counts.*count);
@@ -313,7 +289,7 @@ Taken FeedLog::take(std::uint64_t producer, const protocol::FeedRecordHead& head
 void FeedLog::count_malformed(std::uint64_t producer) {
   const std::lock_guard lock(mutex_);
   ++counts_.malformed;
-  this->producer(producer).is_changed = true;
+  producers_[producer].is_changed = true;
 }
 
 void FeedLog::end() {
@@ -414,7 +390,10 @@ std::string FeedLog::sync_folder() const {
 
 // With the lock, or before there are other threads.
 void FeedLog::begin_segment(std::shared_ptr<Segment> segment) {
-  if (!segments_.empty() && segments_.back()->first == segment->first) segments_.pop_back();
+  if (!segments_.empty() && segments_.back()->first == segment->first) {
+    names_.erase(segments_.back()->number);  // nothing was ever found in that file
+    segments_.pop_back();
+  }
   segment->number = next_number_++;
   names_[segment->number] = fmt::format("{}{:020}", kPrefix, segment->first);
   segments_.push_back(std::move(segment));
@@ -564,6 +543,11 @@ Bytes FeedLog::kept() const {
 std::size_t FeedLog::producers() const {
   const std::lock_guard lock(mutex_);
   return producers_.size();
+}
+
+bool FeedLog::may_send(std::uint64_t producer) const {
+  const std::lock_guard lock(mutex_);
+  return producers_.size() < kProducersMost || producers_.contains(producer);
 }
 
 bool FeedLog::has_ended() const {

@@ -18,8 +18,8 @@
 // grown long without a record is replaced by a new one, so records that were left out take no room
 // for good.
 //
-// Where there are more than kProducersMost producers, those that have sent nothing for longest are
-// forgotten. If such a producer sends a record again, the record is taken again.
+// The log knows each producer that ever was, since what such a producer sends again must not be
+// taken again. There are at most kProducersMost; the feed takes no new one then.
 #pragma once
 
 #include <cstdint>
@@ -105,8 +105,10 @@ class FeedLog {
   std::uint64_t end_record() const;  // behind the last durable one
   Bytes kept() const;                // all files
   std::size_t producers() const;     // that are known
-  bool has_ended() const;            // and that is durable
-  LogCounts counts() const;          // of what was taken, durable or not
+  // It knows the producer, or has room for one more.
+  bool may_send(std::uint64_t producer) const;
+  bool has_ended() const;    // and that is durable
+  LogCounts counts() const;  // of what was taken, durable or not
   // Of the producer's records since the log was opened.
   LogCounts counts_of(std::uint64_t producer) const;
   // The producer's last sequence that is durable as a record, or durably counted.
@@ -156,7 +158,6 @@ class FeedLog {
     std::uint64_t taken = 0;    // the last sequence
     std::uint64_t written = 0;  // of that, as far as it is written
     std::uint64_t durable = 0;
-    std::uint64_t heard = 0;  // when it sent something last, as a count
     bool is_changed = false;  // without a record: its state is to be written
     LogCounts counts;         // since the log was opened
   };
@@ -164,8 +165,6 @@ class FeedLog {
   void recover();
   void read_segment(Segment& segment, bool is_last);
   bool apply(Segment& segment, std::span<const std::byte> body, std::uint64_t offset);
-  Producer& producer(std::uint64_t id);
-  void forget_silent();
   std::shared_ptr<Segment> make_segment(bool replaces);
   void begin_segment(std::shared_ptr<Segment> segment);
   std::string sync_folder() const;
@@ -201,10 +200,9 @@ class FeedLog {
   std::uint64_t durable_ = 0;
   bool end_written_ = false;
   bool end_durable_ = false;
-  std::string broken_;  // why it takes nothing any more; empty: it does
-  std::uint64_t heard_ = 0;
+  std::string broken_;                          // why it takes nothing any more; empty: it does
   bool is_replaced_ = false;                    // the last file is, just now
-  std::map<std::uint32_t, std::string> names_;  // of files, by number; they stay
+  std::map<std::uint32_t, std::string> names_;  // of files that had records, by number; they stay
   std::uint32_t next_number_ = 0;
 };
 

@@ -117,7 +117,7 @@ class FeedServer::Parts {
 
   FeedStatus status() const {
     const std::lock_guard lock(mutex_);
-    return {state(), log_->counts(), producers_, waits_, problem_};
+    return {state(), log_->counts(), producers_, log_->producers(), waits_, problem_};
   }
 
  private:
@@ -351,7 +351,13 @@ class FeedServer::Parts {
       return refuse(one, fmt::format("a producer '{}' is connected already; give each a name of "
                                      "its own",
                                      one.name));
-    one.producer = producer_id(one.name);
+    const std::uint64_t producer = producer_id(one.name);
+    if (!log_->may_send(producer))
+      return refuse(
+          one, fmt::format("it knows {} names of producers, and takes no other; send under one "
+                           "of these, or make another feed, and let each producer keep its name",
+                           log_->producers()));
+    one.producer = producer;
     one.greeted = true;
     one.taken = log_->last_sequence(one.producer);
     one.acked = log_->durable_sequence(one.producer);

@@ -20,6 +20,7 @@ struct FeedStatus {
   FeedState state;
   LogCounts counts;
   std::uint32_t producers = 0;  // that are connected
+  std::size_t known = 0;        // producers that ever were
   bool waits = false;
   std::string problem;  // that holds it up now, such as a full disk; empty: nothing
 };

@@ -249,13 +249,19 @@ std::string to_json(const Snapshot& now, bool with_models) {
                                {"bundle_samples", one.bundle_samples},
                                {"pipelines", Json::array()}});
     if (one.feed)
-      all["datasets"].back()["feed"] = {
-          {"first", one.feed->state.first},          {"end", one.feed->state.end},
-          {"kept_bytes", one.feed->state.kept},      {"ended", one.feed->state.ended},
-          {"producers", one.feed->producers},        {"waits", one.feed->waits},
-          {"taken", one.feed->counts.taken},         {"doubled", one.feed->counts.doubled},
-          {"late", one.feed->counts.late},           {"thinned", one.feed->counts.thinned},
-          {"malformed", one.feed->counts.malformed}, {"problem", one.feed->problem}};
+      all["datasets"].back()["feed"] = {{"first", one.feed->state.first},
+                                        {"end", one.feed->state.end},
+                                        {"kept_bytes", one.feed->state.kept},
+                                        {"ended", one.feed->state.ended},
+                                        {"producers", one.feed->producers},
+                                        {"known_producers", one.feed->known},
+                                        {"waits", one.feed->waits},
+                                        {"taken", one.feed->counts.taken},
+                                        {"doubled", one.feed->counts.doubled},
+                                        {"late", one.feed->counts.late},
+                                        {"thinned", one.feed->counts.thinned},
+                                        {"malformed", one.feed->counts.malformed},
+                                        {"problem", one.feed->problem}};
     for (const Snapshot::Pipeline& pipeline : one.pipelines)
       all["datasets"].back()["pipelines"].push_back({{"name", pipeline.name},
                                                      {"decoded_bytes", pipeline.decoded_bytes},

@@ -205,6 +205,38 @@ TEST_CASE("two producers of one name: the second is refused, and the first goes 
 
 // Of a connection over a network, one side may know for minutes only that it is lost.
 TEST_CASE("the new connection of a process takes the place of its old one") {
+TEST_CASE("a feed that knows as many producers as it may refuses a new name, and no other") {
+  feeds::FeedSettings settings;
+  settings.keep_bytes = 1 << 26;
+  Served served(settings);
+  served.end();
+  {
+    const auto log = served.folder.open();
+    for (std::uint64_t id = 1; id < feeds::kProducersMost; ++id) {
+      protocol::FeedRecordHead head;
+      head.sequence = 1;
+      log->take(id, head, std::as_bytes(std::span("x", 1)), std::uint64_t{1} << 32);
+    }
+    REQUIRE(log->write() == "");
+    REQUIRE(log->sync() == "");
+  }
+  served.begin();
+  const auto last = producer(served, "last");
+  REQUIRE(put(*last, "one") == BF_OK);
+  REQUIRE(last->flush(20) == BF_OK);
+  std::unique_ptr<FeedProducer> another;
+  CHECK(FeedProducer::open(options_of(served, "one more"), another) == BF_REFUSED);
+  const std::string said = client::last_error();
+  CHECK_MESSAGE(
+      said.find("it knows 65536 names of producers, and takes no other; send under one of "
+                "these, or make another feed") != said.npos,
+      said);
+  REQUIRE(put(*last, "two") == BF_OK);
+  REQUIRE(last->flush(20) == BF_OK);
+  CHECK(served.log->end_record() == feeds::kProducersMost + 1);
+  CHECK(served.server->status().known == feeds::kProducersMost);
+}
+
   Served served;
   Raw lost(served);
   lost.hello("one", "bytes", 7);
