@@ -9,6 +9,7 @@ import threading
 from typing import Any, Optional, Union
 
 from . import library as c
+from .alone import alone
 
 FILLS_MOST = 10**9
 
@@ -95,13 +96,17 @@ class Feed:
     A record that is acknowledged is on the feed's drive, and `flush()` waits for that. Any other is
     sent again when the service goes away, and is taken once. A producer of the same name goes on
     behind `acknowledged`.
+
+    A feed belongs to the process that opened it. In a child of fork(), such as a worker of PyTorch's
+    loader, open another one, under a name of its own.
     """
 
     def __init__(self, folder: Union[str, os.PathLike], producer: str, schema: str = "bytes",
                  can_wait: bool = True, timeout: float = 60) -> None:
         self._feed = ctypes.c_void_p()
         # The library's feeds are for one thread. A handler of a signal may run within a call.
-        self._one_at_a_time = threading.RLock()
+        self._lock = threading.RLock()
+        self._process = os.getpid()
         self._library = c.library()
         options = c.sized(c.FeedOptions)
         options.folder = os.fsencode(folder if is_remote(folder) else
@@ -113,6 +118,7 @@ class Feed:
         self._record_bytes_most = int(self._info().record_bytes_most)
         self._record = c.sized(c.Record)
 
+    @alone
     def put(self, record: Any, key: int = 0, label: Optional[int] = None, time_ns: int = 0) -> None:
         """Takes bytes, or anything with a buffer, such as an array. It waits where the feed says so."""
         view = memoryview(record)
@@ -122,21 +128,20 @@ class Feed:
         data = record if isinstance(record, bytes) else view.tobytes()
         if label is not None and not 0 <= label < 2**31:
             raise ValueError(f"label={label!r}: classes are numbers from 0 to 2147483647")
-        with self._one_at_a_time:
-            self._record.bytes, self._record.count = data, len(data)
-            self._record.key, self._record.time_ns = key, time_ns
-            self._record.has_label, self._record.label = label is not None, label or 0
-            c.check(self._library.bf_feed_put(self._open(), ctypes.byref(self._record)))
+        self._record.bytes, self._record.count = data, len(data)
+        self._record.key, self._record.time_ns = key, time_ns
+        self._record.has_label, self._record.label = label is not None, label or 0
+        c.check(self._library.bf_feed_put(self._open(), ctypes.byref(self._record)))
 
+    @alone
     def flush(self, timeout: float = 60) -> None:
         """Waits until all records are acknowledged."""
-        with self._one_at_a_time:
-            c.check(self._library.bf_feed_flush(self._open(), timeout))
+        c.check(self._library.bf_feed_flush(self._open(), timeout))
 
+    @alone
     def end(self) -> None:
         """No record will follow, from any producer: jobs end when they have had all."""
-        with self._one_at_a_time:
-            c.check(self._library.bf_feed_end(self._open()))
+        c.check(self._library.bf_feed_end(self._open()))
 
     @property
     def sequence(self) -> int:
@@ -152,11 +157,21 @@ class Feed:
     def is_told_to_wait(self) -> bool:
         return bool(self._info().waits)
 
+    @alone
     def _info(self) -> Any:
         info = c.sized(c.FeedInfo)
-        with self._one_at_a_time:
-            c.check(self._library.bf_feed_info_get(self._open(), ctypes.byref(info)))
+        c.check(self._library.bf_feed_info_get(self._open(), ctypes.byref(info)))
         return info
+
+    def check_process(self) -> None:
+        if self._process != os.getpid():
+            raise ValueError(f"the feed {self._name} was opened in process {self._process}, and this is "
+                             f"process {os.getpid()}, which fork() made of it; open a feed in each "
+                             "process, under a producer's name of its own")
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"the feed {self._name} belongs to this process, and cannot be sent to another; "
+                        "open a feed there, under a producer's name of its own")
 
     def _open(self) -> ctypes.c_void_p:
         if not self._feed:
@@ -165,7 +180,10 @@ class Feed:
 
     def close(self) -> None:
         """Records that are not acknowledged may be lost: flush() first."""
-        with self._one_at_a_time:  # another thread may be putting a record
+        if self._process != os.getpid():  # the parent's feed, which another thread of it may have used
+            self._feed = ctypes.c_void_p()
+            return
+        with self._lock:  # another thread may be putting a record
             if self._feed:
                 self._library.bf_feed_close(self._feed)
             self._feed = ctypes.c_void_p()

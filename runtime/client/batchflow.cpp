@@ -279,6 +279,10 @@ template <class Function>
 bf_status with(bf_feed* feed, Function function) noexcept {
   return guarded([&] {
     if (feed == nullptr) return fail(BF_BAD_ARGUMENT, "the feed is NULL");
+    if (feed->producer->is_of_parent())
+      return fail(BF_BAD_ARGUMENT,
+                  "this feed was opened before fork(); open one in this process, under a name that "
+                  "no other producer has");
     return function(*feed->producer);
   });
 }

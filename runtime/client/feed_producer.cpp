@@ -3,15 +3,20 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <thread>
 
 #include "runtime/client/c_interface.h"
 #include "runtime/client/loader_options.h"
+#include "runtime/protocol/channel.h"
 #include "runtime/protocol/feed_hello.h"
+#include "runtime/protocol/feed_socket.h"
 
 namespace batchflow::client {
 namespace {
@@ -23,6 +28,23 @@ using namespace std::chrono_literals;
 constexpr std::size_t kUnackedMost = std::size_t{64} << 20;
 constexpr std::size_t kSendAtOnce = std::size_t{1} << 20;  // collected before it is sent
 constexpr double kTimeout = 60;
+
+// Why no service will ever take records there; empty: one may.
+std::string folder_problem(const std::string& feed) {
+  struct stat status {};
+  const auto is_missing = [&](const std::string& path) {
+    return ::stat(path.c_str(), &status) != 0 && (errno == ENOENT || errno == ENOTDIR);
+  };
+  if (protocol::is_remote(feed) || !is_missing(fmt::format("{}/{}", feed, protocol::kFeedSettings)))
+    return "";
+  return fmt::format(
+      "{} is no feed: {}; write the folder of one, or make it with batchflowctl feed create {}, "
+      "and serve it with batchflowd --dataset NAME={}",
+      feed,
+      is_missing(feed) ? std::string("there is no such folder")
+                       : fmt::format("it has no {}", protocol::kFeedSettings),
+      feed, feed);
+}
 
 }  // namespace
 
@@ -42,6 +64,8 @@ bf_status FeedProducer::open(const bf_feed_options& options, std::unique_ptr<Fee
   if (const std::string problem =
           protocol::problem_of({feed->name_, feed->schema_, true, 0, false});
       !problem.empty())
+    return fail(BF_BAD_ARGUMENT, problem);
+  if (const std::string problem = folder_problem(feed->folder_); !problem.empty())
     return fail(BF_BAD_ARGUMENT, problem);
   feed->waits_ = options.cannot_wait == 0;
   feed->timeout_ = duration_of(options.timeout_s, kTimeout);
@@ -72,7 +96,13 @@ bool FeedProducer::connect_once(Clock::time_point deadline, std::string& problem
   return true;
 }
 
+FeedProducer::~FeedProducer() {
+  if (!is_of_parent()) lose();
+}
+
+// A child of fork() may have the socket, too. It keeps no producer connected.
 void FeedProducer::lose() {
+  if (socket_) ::shutdown(socket_->socket(), SHUT_RDWR);
   socket_.reset();
   is_greeted_ = false;
 }

@@ -15,6 +15,7 @@
 
 #include "runtime/client/batchflow.h"
 #include "runtime/client/feed_connection.h"
+#include "runtime/client/held_batches.h"
 #include "runtime/protocol/feed_wire.h"
 
 namespace batchflow::client {
@@ -22,6 +23,9 @@ namespace batchflow::client {
 class FeedProducer {
  public:
   static bf_status open(const bf_feed_options& options, std::unique_ptr<FeedProducer>& out);
+  ~FeedProducer();
+  // A child of fork() has a copy, whose connection is the parent's.
+  bool is_of_parent() const { return generation_ != process_generation(); }
 
   // Takes the record. It waits while too much is not acknowledged, or the feed says so.
   bf_status put(const bf_record& record);
@@ -63,6 +67,7 @@ class FeedProducer {
   std::string folder_, name_, schema_;  // of the feed: its folder, or its address
   bool waits_ = true;
   std::uint64_t instance_ = 0;
+  std::uint32_t generation_ = process_generation();
   Clock::duration timeout_{};
   std::unique_ptr<FeedConnection> socket_;
   bool is_greeted_ = false;

@@ -9,11 +9,12 @@
 
 #include "core/base/types.h"
 #include "runtime/batch/batch_spec.h"
+#include "runtime/protocol/feed_socket.h"
 
 namespace batchflow::feeds {
 
 // The name of that file.
-inline constexpr std::string_view kSettingsFile = "feed.json";
+inline constexpr std::string_view kSettingsFile = protocol::kFeedSettings;
 
 // What is wrong with a feed, and what to do about it.
 class FeedError : public std::runtime_error {

@@ -13,6 +13,8 @@
 namespace batchflow::protocol {
 
 inline constexpr std::string_view kFeedSocket = "feed.sock";
+// The file that makes a folder a feed's.
+inline constexpr std::string_view kFeedSettings = "feed.json";
 
 // The address of the socket in the folder that `folder` has open. The folder's own path may be too
 // long for an address.

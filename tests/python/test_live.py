@@ -1,9 +1,11 @@
 """Live jobs through the service, with exact ids: each record once, in the order in which it came,
 whatever is killed meanwhile (docs/live.md)."""
 
+import gc
 import json
 import mmap
 import os
+import pickle
 import shutil
 import signal
 import struct
@@ -356,6 +358,55 @@ class Killed(Fed):
             had += self.numbers(batch)
         self.assertEqual(had, list(range(3000)))
 
+    def test_a_folder_that_is_no_feed_is_refused_at_once(self):
+        for folder, why in ((self.folder / "none", "there is no such folder"),
+                            (self.folder, "it has no feed.json")):
+            with self.assertRaisesRegex(ValueError, f"^{folder} is no feed: {why}; .* "
+                                                    f"batchflowctl feed create {folder}, "):
+                batchflow.Feed(folder, "one", timeout=1e7)
+
+    def test_a_feed_that_fork_copied_is_refused_in_the_child_and_goes_on_in_the_parent(self):
+        feed = self.producer()
+        feed.put(record(0))
+        feed.flush()
+        with self.assertRaisesRegex(TypeError, "cannot be sent to another; open a feed there"):
+            pickle.dumps(feed)
+        read, write = os.pipe()
+        go_on, told = os.pipe()
+        child = os.fork()
+        if child == 0:
+            said = "nothing"
+            try:
+                try:
+                    feed.put(record(100))
+                except ValueError as error:
+                    said = str(error)
+                feed.close()
+                with self.producer("of the child") as own:
+                    own.put(record(1))
+                del feed
+                gc.collect()
+            finally:
+                os.write(write, said.encode())
+                os.close(told)
+                os.read(go_on, 1)  # it outlives the parent's feed, and has its socket
+                os._exit(0)
+        os.close(write)
+        self.addCleanup(os.close, told)
+        self.assertRegex(os.read(read, 1 << 16).decode(),
+                         r"was opened in process \d+, and this is process \d+, which fork\(\) made of "
+                         "it; open a feed in each process, under a producer's name of its own$")
+        feed.put(record(2))
+        feed.flush()
+        feed.close()
+        with self.producer() as again:  # of the same name, while the child lives
+            again.put(record(3))
+            again.flush()
+            again.end()
+        os.write(told, b"x")
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertEqual([n for batch in self.loader(1) for n in self.numbers(batch)], [0, 1, 2, 3])
+
     def test_a_job_goes_on_when_its_service_is_killed(self):
         self.send(range(200))
         had = []
@@ -392,6 +443,52 @@ class Killed(Fed):
             one.join(60)
         self.assertEqual([n for _, numbers in sorted(by_step.items()) for n in numbers],
                          list(range(30, 100)))
+
+
+class ManyGenerations(Fed):
+    """In a service in which a live job's generation has ten blocks alone."""
+
+    def setUp(self):
+        node = Path(tempfile.mkdtemp(prefix="batchflow-"))
+        self.addCleanup(shutil.rmtree, node, True)
+        (node / "node.yaml").write_text("kind: node\nengine: {live_blocks_most: 10}\n")
+        self.ARGUMENTS = ("--config", str(node / "node.yaml"))
+        super().setUp()
+
+    def test_a_loop_goes_on_beyond_the_blocks_of_a_generation(self):
+        records, had, states = 1003, [], []
+        sending = threading.Thread(target=self.send, args=(range(records),), kwargs={"end": True})
+        sending.start()
+        loader = self.loader(batch_size=4)
+        for i, batch in enumerate(loader):
+            self.assertEqual((batch.epoch, batch.rehearsed), (0, 0))
+            had += self.numbers(batch)
+            if i % 7 == 0:
+                states.append((len(had), loader.state_dict()))
+        sending.join()
+        self.assertEqual(had, list(range(records)))
+        for count, state in states[::9]:
+            resumed = self.loader(batch_size=3)
+            resumed.load_state_dict(state)
+            self.assertEqual([n for batch in resumed for n in self.numbers(batch)],
+                             list(range(count, records)))
+
+    def test_a_subscriber_goes_on_beyond_them(self):
+        self.send(range(300), end=True)
+        self.assertEqual([message.number for message in batchflow.subscribe("clicks", 0)],
+                         list(range(300)))
+
+    def test_a_job_goes_on_beyond_them_when_its_service_is_killed(self):
+        self.send(range(400))
+        had = []
+        for i, batch in enumerate(self.loader(batch_size=4)):
+            had += self.numbers(batch)
+            if i in (9, 33, 52):
+                self.daemon.kill(signal.SIGKILL)
+                self.daemon.start()
+                if i == 52:
+                    self.send(range(400, 415), end=True)
+        self.assertEqual(had, list(range(415)))
 
 
 class Remote(Fed):
@@ -445,52 +542,6 @@ class Remote(Fed):
 
 class RemoteRefused(Remote):
     FLAGS = ()
-class ManyGenerations(Fed):
-    """In a service in which a live job's generation has ten blocks alone."""
-
-    def setUp(self):
-        node = Path(tempfile.mkdtemp(prefix="batchflow-"))
-        self.addCleanup(shutil.rmtree, node, True)
-        (node / "node.yaml").write_text("kind: node\nengine: {live_blocks_most: 10}\n")
-        self.ARGUMENTS = ("--config", str(node / "node.yaml"))
-        super().setUp()
-
-    def test_a_loop_goes_on_beyond_the_blocks_of_a_generation(self):
-        records, had, states = 1003, [], []
-        sending = threading.Thread(target=self.send, args=(range(records),), kwargs={"end": True})
-        sending.start()
-        loader = self.loader(batch_size=4)
-        for i, batch in enumerate(loader):
-            self.assertEqual((batch.epoch, batch.rehearsed), (0, 0))
-            had += self.numbers(batch)
-            if i % 7 == 0:
-                states.append((len(had), loader.state_dict()))
-        sending.join()
-        self.assertEqual(had, list(range(records)))
-        for count, state in states[::9]:
-            resumed = self.loader(batch_size=3)
-            resumed.load_state_dict(state)
-            self.assertEqual([n for batch in resumed for n in self.numbers(batch)],
-                             list(range(count, records)))
-
-    def test_a_subscriber_goes_on_beyond_them(self):
-        self.send(range(300), end=True)
-        self.assertEqual([message.number for message in batchflow.subscribe("clicks", 0)],
-                         list(range(300)))
-
-    def test_a_job_goes_on_beyond_them_when_its_service_is_killed(self):
-        self.send(range(400))
-        had = []
-        for i, batch in enumerate(self.loader(batch_size=4)):
-            had += self.numbers(batch)
-            if i in (9, 33, 52):
-                self.daemon.kill(signal.SIGKILL)
-                self.daemon.start()
-                if i == 52:
-                    self.send(range(400, 415), end=True)
-        self.assertEqual(had, list(range(415)))
-
-
     test_a_file_of_tokens_that_is_not_there_ends_its_sender_at_once = None
     test_no_acknowledged_record_is_lost_by_kill_9 = None
     test_standard_input_goes_to_another_machine = None

@@ -8,6 +8,7 @@
 #include <sys/un.h>
 
 #include <atomic>
+#include <fstream>
 #include <thread>
 
 #include "runtime/client/c_interface.h"
@@ -204,7 +205,6 @@ TEST_CASE("two producers of one name: the second is refused, and the first goes 
 }
 
 // Of a connection over a network, one side may know for minutes only that it is lost.
-TEST_CASE("the new connection of a process takes the place of its old one") {
 TEST_CASE("a feed that knows as many producers as it may refuses a new name, and no other") {
   feeds::FeedSettings settings;
   settings.keep_bytes = 1 << 26;
@@ -237,6 +237,7 @@ TEST_CASE("a feed that knows as many producers as it may refuses a new name, and
   CHECK(served.server->status().known == feeds::kProducersMost);
 }
 
+TEST_CASE("the new connection of a process takes the place of its old one") {
   Served served;
   Raw lost(served);
   lost.hello("one", "bytes", 7);
@@ -638,6 +639,29 @@ TEST_CASE("a feed that answers no new producer says so, within its time") {
   std::unique_ptr<FeedProducer> feed;
   CHECK(FeedProducer::open(options, feed) == BF_NO_SERVICE);
   CHECK(std::string(client::last_error()).find("at most 1,024") != std::string::npos);
+}
+
+// Its timeout is longer than any test has.
+TEST_CASE("a folder that is no feed is refused at once, with what to do") {
+  const TemporaryFolder folder;
+  const std::string none = (folder.path() / "none").string();
+  const std::string file = (folder.path() / "file").string();
+  std::ofstream(file) << "x";
+  for (const auto& [path, why] : {std::pair{none, "there is no such folder"},
+                                  {folder.path().string(), "it has no feed.json"},
+                                  {file, "it has no feed.json"}}) {
+    bf_feed_options options{};
+    options.folder = path.c_str();
+    options.producer = "one";
+    options.timeout_s = 1e7;
+    std::unique_ptr<FeedProducer> feed;
+    CHECK(FeedProducer::open(options, feed) == BF_BAD_ARGUMENT);
+    CHECK(
+        client::last_error() ==
+        fmt::format("{} is no feed: {}; write the folder of one, or make it with batchflowctl feed "
+                    "create {}, and serve it with batchflowd --dataset NAME={}",
+                    path, why, path, path));
+  }
 }
 
 TEST_CASE("a feed without a service says so, within its time") {
