@@ -30,13 +30,16 @@ class Aims(unittest.TestCase):
 
     def test_each_figure_that_misses_its_aim_is_said(self):
         for figures, says in (({"per_s": 199_999.0}, "199,999 records a second; the aim is 200,000"),
-                              ({"delivered": {"p99_ms": 50.0}}, "50.00 ms (p99); the aim is less than 50"),
+                              ({"delivered": {"p99_ms": 50.0}}, "50.00 ms (p99) at 100,000 a second; the aim is less than 50"),
                               ({"delivered": {"p99_ms": float("nan")}}, "nan ms (p99)"),
                               ({"draws_per_s": 999_999.0}, "999,999 exemplars are drawn a second")):
             with self.subTest(says):
                 [said] = self.missed(**figures)
                 self.assertIn(says, said)
         self.assertEqual(len(self.missed(per_s=1.0, delivered={"p99_ms": 51.0}, draws_per_s=1.0)), 3)
+
+    def test_the_lag_at_another_rate_decides_nothing(self):
+        self.assertEqual(self.missed(delivered_at_half={"p99_ms": 133.0}), [])
 
     def test_what_was_not_measured_is_not_reached(self):
         from aims import missed
