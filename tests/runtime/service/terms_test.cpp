@@ -27,8 +27,9 @@ using service::TermWatch;
 
 constexpr std::chrono::milliseconds kSilence{100};
 
-TermWatch watch(const TermFolder& folder, const std::string& name) {
-  return {folder, name, kSilence, {}};
+TermWatch watch(const TermFolder& folder, const std::string& name,
+                std::chrono::milliseconds silence = kSilence) {
+  return {folder, name, silence, {}};
 }
 
 Term term(std::uint64_t number, const std::string& holder) {
@@ -64,15 +65,16 @@ TEST_CASE("of many that want a term, one gets it, and all know the cluster by on
 TEST_CASE("a term that is renewed stays, and one that is not is followed by the next") {
   const Folder folder;
   const TermFolder terms(folder.path());
-  TermWatch first = watch(terms, "a"), second = watch(terms, "b");
+  constexpr std::chrono::milliseconds kLong{1000};  // beside other work a thread may wait for long
+  TermWatch first = watch(terms, "a", kLong), second = watch(terms, "b", kLong);
   REQUIRE(first.look().taken);
   {
     std::atomic<int> lost{0};
-    HeldTerm held(terms, term(1, "a"), kSilence);
+    HeldTerm held(terms, term(1, "a"), kLong);
     held.serve("tcp://a:1", [&](const std::string&) { ++lost; });
-    for (int i = 0; i < 50; ++i) {
+    for (int i = 0; i < 20; ++i) {
       CHECK_FALSE(second.look().taken);
-      std::this_thread::sleep_for(10ms);
+      std::this_thread::sleep_for(kLong / 10);
     }
     const Term now = second.look().now;
     CHECK(now.holder == "a");
@@ -87,7 +89,7 @@ TEST_CASE("a term that is renewed stays, and one that is not is followed by the 
   CHECK(terms.is_over(1));
   CHECK_FALSE(terms.is_over(2));
   CHECK_FALSE(first.look().taken);  // its address is not there yet
-  std::this_thread::sleep_for(2 * kSilence);
+  std::this_thread::sleep_for(2 * kLong);
   CHECK(first.look().taken);  // nothing has renewed it
   CHECK(terms.is_over(2));
 }
