@@ -12,6 +12,7 @@
 #include "runtime/service/jobs/refusals.h"
 #include "runtime/service/node_sockets.h"
 #include "runtime/service/service_parts.h"
+#include "runtime/service/service_version.h"
 
 namespace batchflow::service {
 namespace {
@@ -124,7 +125,7 @@ bool ServiceConnections::on_frame(Connection& connection, std::string_view frame
               "protocol", fmt::format("the service {} speaks version {} of the protocol, and the "
                                       "client {} speaks version {}; install the same version of "
                                       "both",
-                                      BATCHFLOW_VERSION, protocol::kProtocolVersion, hello->version,
+                                      kServiceVersion, protocol::kProtocolVersion, hello->version,
                                       hello->protocol)}),
           {});
       connection.end();
@@ -134,7 +135,7 @@ bool ServiceConnections::on_frame(Connection& connection, std::string_view frame
     // this.
     if (connection.process() == getpid()) connection.set_from(std::move(hello->from));
     connection.send(protocol::encode(protocol::Welcome{protocol::kProtocolVersion,
-                                                       BATCHFLOW_VERSION, instance_}),
+                                                       std::string(kServiceVersion), instance_}),
                     {});
     return true;
   }

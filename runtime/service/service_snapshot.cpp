@@ -7,6 +7,7 @@
 #include "runtime/failpoint/failpoint.h"
 #include "runtime/service/control/node_memory.h"
 #include "runtime/service/service_parts.h"
+#include "runtime/service/service_version.h"
 
 namespace batchflow::service {
 namespace {
@@ -48,7 +49,7 @@ void Service::Parts::note_history() {
 
 Snapshot snapshot_of(const Service::Parts& parts) {
   Snapshot all;
-  all.version = BATCHFLOW_VERSION;
+  all.version = kServiceVersion;
   if (parts.http) {
     all.page = fmt::format("http://{}:{}/", parts.config.http_address, parts.http->port());
     all.page_key = parts.page_key;

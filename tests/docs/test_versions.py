@@ -13,7 +13,7 @@ NUMBERS = {
     "protocol between service and jobs": {
         r"^(\d+) ": [("runtime/protocol/records.h", r"kProtocolVersion = (\d+);")]},
     "protocol between the nodes of a cluster": {
-        r"^(\d+) ": [("runtime/service/cluster/node_messages.h", r"kNodeProtocol = (\d+);")]},
+        r"^(\d+) ": [("runtime/service/service_version.cpp", r"kNodeProtocol = (\d+);")]},
     "C interface of the client library": {
         r"`BF_ABI_VERSION` (\d+)": [("runtime/client/batchflow.h", r"#define BF_ABI_VERSION (\d+)"),
                                     ("python/batchflow/library.py", r"^ABI_VERSION = (\d+)")],

@@ -23,7 +23,7 @@ from test_cluster import TOKEN, Cluster, Job  # noqa: E402
 from test_partition import PROBLEM, OnHosts  # noqa: E402
 
 HEAD = struct.Struct("=IIQ")  # of a frame: its kind, nothing, its bytes
-NODE_MESSAGES = Path(__file__).resolve().parents[2] / "runtime/service/cluster/node_messages.h"
+SERVICE_VERSION = Path(__file__).resolve().parents[2] / "runtime/service/service_version.cpp"
 CLOCK = os.environ.get("BATCHFLOW_JUMPING_CLOCK", "")
 
 
@@ -213,7 +213,7 @@ class TakesNothing(Cluster):
         jobs = [Job(node, epochs=3, pause=0.002) for node in [self.coordinator, self.agent("a")]]
         for job in jobs:
             job.begun()
-        protocol = int(re.search(r"kNodeProtocol = (\d+);", NODE_MESSAGES.read_text())[1])
+        protocol = int(re.search(r"kNodeProtocol = (\d+);", SERVICE_VERSION.read_text())[1])
         with socket.create_connection(("127.0.0.1", self.port), 30) as stranger:
             for message in (
                     {"type": "token", "token": TOKEN, "as": "agent"},

@@ -13,6 +13,7 @@
 #include "runtime/service/control/node_memory.h"
 #include "runtime/service/jobs/refusals.h"
 #include "runtime/service/node_sockets.h"
+#include "runtime/service/service_version.h"
 
 namespace batchflow::service {
 namespace {
@@ -182,12 +183,12 @@ void AgentSession::show() {
 
 AgentSnapshot AgentSession::snapshot() const {
   AgentSnapshot now;
-  now.version = BATCHFLOW_VERSION;
+  now.version = kServiceVersion;
   now.process = getpid();
   now.up_s = seconds(std::chrono::steady_clock::now() - host_.began);
   now.connections = connections_.size();
   now.node.name = config_.cluster.name;
-  now.node.version = BATCHFLOW_VERSION;
+  now.node.version = kServiceVersion;
   now.node.cores = config_.workers;
   now.node.memory = engine_bytes(config_);
   now.node.ranks = connections_.size();
@@ -495,12 +496,12 @@ bool AgentSession::on_frame(Connection& connection, std::string_view frame,
       refuse(connection, "protocol",
              fmt::format("the agent {} speaks version {} of the protocol, and the client {} speaks "
                          "version {}; install the same version of both",
-                         BATCHFLOW_VERSION, protocol::kProtocolVersion, hello->version,
+                         kServiceVersion, protocol::kProtocolVersion, hello->version,
                          hello->protocol));
       return true;
     }
     connection.send(protocol::encode(protocol::Welcome{
-                        protocol::kProtocolVersion, BATCHFLOW_VERSION,
+                        protocol::kProtocolVersion, std::string(kServiceVersion),
                         fmt::format("{}-{}", getpid(), static_cast<const void*>(this))}),
                     {});
     return true;

@@ -10,6 +10,7 @@
 #include "runtime/service/cluster/node_connection.h"
 #include "runtime/service/cluster/node_rank.h"
 #include "runtime/service/jobs/refusals.h"
+#include "runtime/service/service_version.h"
 
 namespace batchflow::service {
 namespace {
@@ -55,7 +56,7 @@ void Cluster::serve(TcpChannel& channel, const std::string& from) {
     problem = fmt::format(
         "the coordinator {} speaks version {} of the nodes' protocol, and the agent {} speaks "
         "version {}; install the same version on both",
-        BATCHFLOW_VERSION, kNodeProtocol, greeting->version, greeting->protocol);
+        kServiceVersion, kNodeProtocol, greeting->version, greeting->protocol);
     greeting.reset();
   }
   Admission admission;

@@ -15,6 +15,7 @@
 #include "runtime/service/cluster/node_messages.h"
 #include "runtime/service/control/node_memory.h"
 #include "runtime/service/jobs/refusals.h"
+#include "runtime/service/service_version.h"
 
 namespace batchflow::service {
 namespace {
@@ -68,7 +69,7 @@ Joined join_coordinator(const std::string& address, const Joiner& joiner,
   joined.channel = connect_to_node(address, access, remote::kAgent, joined.problem);
   if (!joined.channel) return joined;
   AgentGreeting greeting;
-  greeting.version = BATCHFLOW_VERSION;
+  greeting.version = kServiceVersion;
   greeting.name = config.cluster.name;
   greeting.state = joiner.state;
   greeting.term = joiner.term;

@@ -120,12 +120,12 @@ NodeSplit split_of(const json& from) {
 }  // namespace
 
 std::string other_version_note(const std::string& version) {
-  if (version.empty() || version == BATCHFLOW_VERSION) return {};
+  if (version.empty() || version == kServiceVersion) return {};
   return fmt::format(
       "it is version {}, and this node is version {}; both speak version {} of the nodes' "
       "protocol, "
       "so they work together until all are of one version",
-      version, BATCHFLOW_VERSION, kNodeProtocol);
+      version, kServiceVersion, kNodeProtocol);
 }
 
 std::string encode(const AgentGreeting& message) {
@@ -205,7 +205,7 @@ std::string encode_welcome(NodeId node, const TermName& term, const std::string&
                {"node", node.value},
                {"cluster", term.cluster},
                {"term", term.number},
-               {"version", BATCHFLOW_VERSION},
+               {"version", kServiceVersion},
                {"page", page}});
 }
 

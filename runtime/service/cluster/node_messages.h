@@ -35,12 +35,10 @@
 #include "runtime/service/cluster/node_counters.h"
 #include "runtime/service/cluster/terms.h"
 #include "runtime/service/control/node_config.h"
+#include "runtime/service/service_version.h"
 
 namespace batchflow::service {
 
-// Raised with each change that an older node would misunderstand. Nodes of two versions with the
-// same number work together, as in an upgrade of one after the other.
-inline constexpr std::uint32_t kNodeProtocol = 5;
 // A note about another node with this version. Empty: it is that of this program.
 std::string other_version_note(const std::string& version);
 

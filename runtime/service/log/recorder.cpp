@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 #include "programs/config/engine_settings.h"
+#include "runtime/service/service_version.h"
 
 namespace batchflow::service {
 
@@ -17,8 +18,9 @@ void Recorder::open(const std::filesystem::path& path, const engine::EngineConfi
   file_.open_or_throw(path);
   state_.is_kept = true;
   state_.path = path.string();
-  journal_.emplace(log::JournalHeader{config.seed, config::text_of(config), BATCHFLOW_VERSION},
-                   catalogues, config.journal_bytes_max);
+  journal_.emplace(
+      log::JournalHeader{config.seed, config::text_of(config), std::string(kServiceVersion)},
+      catalogues, config.journal_bytes_max);
   write();
 }
 

@@ -3,8 +3,10 @@
 
 #include <sstream>
 
+#include "fmt/format.h"
 #include "runtime/service/control/node_memory.h"
 #include "runtime/service/node_sockets.h"
+#include "runtime/service/service_version.h"
 #include "tests/config_error.h"
 #include "tests/runtime/service/daemon.h"
 #include "tests/runtime/service/live.h"
@@ -193,7 +195,8 @@ TEST_CASE("an option that is misspelt is answered with the nearest, by both prog
           fmt::format("2: batchflowd: {0}: it is followed by an empty text; write {0} VALUE, or "
                       "leave it out\n",
                       option));
-  CHECK(refused("--version").starts_with("0: batchflowd " BATCHFLOW_VERSION));
+  CHECK(
+      refused("--version").starts_with(fmt::format("0: batchflowd {}", service::kServiceVersion)));
   CHECK(refused("--help").find("0: The data service of a node") == 0);
   CHECK(refused("statsu", "", BATCHFLOWCTL) ==
         "2: batchflowctl: unknown command 'statsu'; write 'status', or see batchflowctl --help\n");
