@@ -75,6 +75,19 @@ def lives(process):
     return state != "Z"
 
 
+def processes_in(folder):
+    """The command lines that name the folder, of processes beside this one."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if str(folder).encode() in words and int(process.name) != os.getpid():
+            found.append(words.replace(b"\0", b" ").decode())
+    return found
+
+
 class Daemon:
     """Ends by itself, too, should a test be killed."""
 

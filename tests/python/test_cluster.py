@@ -15,26 +15,30 @@ import time
 import unittest
 import urllib.request
 
-from support import (CTL, DAEMON, Folder, free_port, listens, rest_of, status, wait_until,
-                     write_rows)
+from links import Link
+from support import (CTL, DAEMON, Folder, free_port, listens, processes_in, rest_of, status,
+                     wait_until, write_rows)
 
 TOKEN = "0123456789abcdef" * 4
 ROWS = 6000
 WIDTH = 32
 
 # Trains on `rows` for some epochs. Its first line goes out after the first batch; its last has, for
-# each epoch, the samples as they came, and one sum over all bytes of all batches.
+# each epoch, the samples as they came, one sum over all bytes of all batches, and how long it waited
+# for a batch at most, after the first.
 JOB = """
 import hashlib, json, sys, time
 import batchflow
 epochs, pause, options = int(sys.argv[1]), float(sys.argv[2]), json.loads(sys.argv[3])
 loader = batchflow.DataLoader("rows", batch_size=16, epochs=epochs, **options)
-content, all_keys = hashlib.sha256(), []
+content, all_keys, asked, longest = hashlib.sha256(), [], None, 0.0
 for epoch in range(epochs):
     keys = []
     for batch in loader:
-        if not all_keys and not keys:
+        if asked is None:
             print("began", flush=True)
+        else:
+            longest = max(longest, time.monotonic() - asked)
         rows = batch[0]
         for key, row in zip(batch.sample_keys, rows):
             keys.append(int(key))
@@ -42,18 +46,21 @@ for epoch in range(epochs):
             content.update(row.tobytes())
         if pause:
             time.sleep(pause)
+        asked = time.monotonic()
     all_keys.append(keys)
-print(json.dumps({"keys": all_keys, "content": content.hexdigest()}), flush=True)
+print(json.dumps({"keys": all_keys, "content": content.hexdigest(), "longest_wait_s": longest}),
+      flush=True)
 """.replace("WIDTH", str(WIDTH))
 
 
 class Node:
-    def __init__(self, folder, *arguments, memory="384mib", http=-1, waits=True, before=()):
+    def __init__(self, folder, *arguments, memory="384mib", http=-1, waits=True, before=(),
+                 program=DAEMON):
         self.folder = folder
         folder.mkdir(exist_ok=True)
         self.socket = str(folder / "b.sock")
         self.log = folder / "log"
-        self.command = [*before, DAEMON, "--socket", self.socket, "--state", str(folder / "state"),
+        self.command = [*before, program, "--socket", self.socket, "--state", str(folder / "state"),
                         "--memory", memory, "--workers", "1", "--http", str(http), *arguments]
         self.start(waits)
 
@@ -88,7 +95,15 @@ class Job:
     def result(self, seconds=120):
         out, problem = rest_of(self.process, seconds)
         assert self.process.returncode == 0, problem
-        return json.loads(out.splitlines()[-1])
+        result = json.loads(out.splitlines()[-1])
+        self.longest_wait_s = result.pop("longest_wait_s", 0.0)
+        return result
+
+
+def say_recovery(jobs, fault):
+    """Once the jobs have ended. How long that may be is for no test to judge."""
+    longest = max(job.longest_wait_s for job in jobs)
+    print(f"{fault}: a job waited {longest:.2f} s for a batch at most", flush=True)
 
 
 class ClusterFolder(Folder):
@@ -98,6 +113,7 @@ class ClusterFolder(Folder):
 
     def setUp(self):
         super().setUp()
+        self.started = []
         self.data = self.folder / "rows"
         self.data.mkdir()
         self.make_data()
@@ -111,6 +127,7 @@ class ClusterFolder(Folder):
     def node(self, name, *arguments, **more):
         node = Node(self.folder / name, *arguments, **more)
         self.addCleanup(node.end)
+        self.started.append(node)
         return node
 
     def member(self, name, *arguments, **more):
@@ -136,6 +153,17 @@ class ClusterFolder(Folder):
         for keys in result["keys"]:
             self.assertEqual(sorted(keys), list(range(self.ROWS)))
 
+    def check_all_end(self):
+        """Once their jobs have ended, nodes end when they are told to, and nothing of them stays."""
+        running = [node for node in self.started if node.process.poll() is None]
+        for node in running:
+            node.process.send_signal(signal.SIGTERM)
+        for node in running:
+            self.assertEqual(node.process.wait(60), 0, node.text()[-2000:])
+        wait_until(lambda: not processes_in(self.folder), 10, "the end of all processes")
+        sockets = [str(one) for one in self.folder.rglob("*") if one.is_socket()]
+        self.assertEqual(sockets, [])
+
 
 class Cluster(ClusterFolder):
     """`rows` at a coordinator, and agents on demand."""
@@ -154,6 +182,14 @@ class Cluster(ClusterFolder):
         node = self.member(name, "--join", f"tcp://127.0.0.1:{self.port}", *arguments, **more)
         if joins:
             self.wait_for_nodes({name})
+        return node
+
+    def agent_over(self, link, name, *arguments, **more):
+        """An agent that has `link` for all its connections: what Link takes, by name."""
+        made = Link(self.port, **link)
+        self.addCleanup(made.close)
+        node = self.member(name, "--join", f"tcp://127.0.0.1:{made.port}", *arguments, **more)
+        node.link = made
         return node
 
     def nodes(self):
@@ -241,46 +277,53 @@ class Files(Cluster):
 
 
 class Lost(Cluster):
-    def jobs_through(self, nodes, fault, epochs=3):
-        """Jobs on all nodes, and strict ones on the first two, go through a fault."""
+    def jobs_through(self, fault, jobs_at=3):
+        """Jobs on the coordinator, `a` and `b`, and strict ones on the first two, or on the first of
+        these alone, go through a fault."""
+        epochs = 3
         [expected] = self.strict_results(epochs)
+        nodes = [self.coordinator, self.agent("a"), self.agent("b")][:jobs_at]
         jobs = [Job(node, epochs=epochs, pause=0.002) for node in nodes]
         strict = [self.strict_job(node, epochs, pause=0.002) for node in nodes[:2]]
         for job in jobs + strict:
             job.begun()
         fault()
+        self.wait_for_nodes({"a", "b"})
         for job in jobs:
             self.check_epochs(job.result(), epochs)
         for job in strict:
             self.assertEqual(job.result(), expected)
+        say_recovery(jobs + strict, self.id().rsplit(".", 1)[1])
+        self.check_all_end()
 
-    def is_killed_and_comes_back(self, node):
-        node.end()
+    def kill_and_start(self, *names):
+        nodes = [node for node in self.started if node.folder.name in names]
+        for node in nodes:
+            node.end()
         time.sleep(0.3)
-        node.start()
-        self.wait_for_nodes({"a", "b"})
+        for node in nodes:
+            node.start()
 
     def test_an_agent_is_killed_and_comes_back(self):
-        nodes = [self.coordinator, self.agent("a"), self.agent("b")]
-        self.jobs_through(nodes, lambda: self.is_killed_and_comes_back(nodes[1]))
+        self.jobs_through(lambda: self.kill_and_start("a"))
 
     def test_the_coordinator_is_killed_and_comes_back(self):
-        nodes = [self.coordinator, self.agent("a"), self.agent("b")]
-        self.jobs_through(nodes, lambda: self.is_killed_and_comes_back(self.coordinator))
+        self.jobs_through(lambda: self.kill_and_start("coordinator"))
+
+    def test_the_coordinator_and_an_agent_are_killed_and_come_back(self):
+        self.jobs_through(lambda: self.kill_and_start("coordinator", "a"))
+
+    def test_all_are_killed_and_come_back(self):
+        self.jobs_through(lambda: self.kill_and_start("coordinator", "a", "b"))
+
+    def stop_and_go_on(self, name):
+        [node] = [node for node in self.started if node.folder.name == name]
+        node.process.send_signal(signal.SIGSTOP)
+        wait_until(lambda: name not in self.nodes(), 20, "the loss of the agent")
+        node.process.send_signal(signal.SIGCONT)
 
     def test_an_agent_that_stands_still_is_lost_and_comes_back(self):
-        [expected] = self.strict_results(3)
-        nodes = [self.coordinator, self.agent("a")]
-        job = Job(self.coordinator, epochs=3, pause=0.002)
-        strict = self.strict_job(self.coordinator, 3, pause=0.002)
-        job.begun()
-        strict.begun()
-        nodes[1].process.send_signal(signal.SIGSTOP)
-        wait_until(lambda: not self.nodes(), 20, "the loss of the agent")
-        nodes[1].process.send_signal(signal.SIGCONT)
-        self.wait_for_nodes({"a"})
-        self.check_epochs(job.result(), 3)
-        self.assertEqual(strict.result(), expected)
+        self.jobs_through(lambda: self.stop_and_go_on("a"), jobs_at=1)
 
     def test_agents_end_when_they_are_told_to(self):
         agent = self.agent("a")

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools" / "bench"))
 
 from hosts import Hosts  # noqa: E402
 from support import listens, wait_until  # noqa: E402
-from test_cluster import ClusterFolder, Job  # noqa: E402
+from test_cluster import ClusterFolder, Job, say_recovery  # noqa: E402
 from test_receipts import verify  # noqa: E402
 
 PROBLEM = Hosts.problem()
@@ -44,19 +44,6 @@ def schedule(seed, faults):
              round(draws.uniform(0.05, 0.8), 3)) for kind in kinds]
 
 
-def processes_in(folder):
-    """Those that name the folder, beside this one."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (process / "cmdline").read_bytes()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if str(folder).encode() in words and int(process.name) != os.getpid():
-            found.append(words.replace(b"\0", b" ").decode())
-    return found
-
-
 @unittest.skipIf(PROBLEM, PROBLEM)
 class ManyFaults(ClusterFolder):
     ROWS, WIDTH = 3000, 32
@@ -75,6 +62,7 @@ class ManyFaults(ClusterFolder):
             self.nodes[name] = self.member(name, *own, memory="320mib",
                                            before=self.hosts.command(name, []))
         self.jobs = {}
+        self.ended = []
         self.epochs = 0
 
     def start_job(self, name, number):
@@ -95,6 +83,7 @@ class ManyFaults(ClusterFolder):
             if not waits and job.process.poll() is None:
                 continue
             result = job.result(600)
+            self.ended.append(job)
             for keys in result["keys"]:
                 self.assertEqual(sorted(keys), list(range(self.ROWS)), f"seed {SEED}")
                 self.epochs += 1
@@ -163,11 +152,8 @@ class ManyFaults(ClusterFolder):
                 print(f"{count} faults, {self.epochs} epochs", flush=True)
         healed = time.monotonic()
         self.take_ended_jobs(waits=True)
-        for node in self.nodes.values():
-            node.end(signal.SIGTERM)
-        wait_until(lambda: not processes_in(self.folder), 10, "the end of all processes")
-        sockets = [str(one) for one in self.folder.rglob("*") if one.is_socket()]
-        self.assertEqual(sockets, [])
+        self.check_all_end()
+        say_recovery(self.ended, "the worst of these faults")
         print(f"seed {SEED}, schedule {digest}: {FAULTS} faults in {healed - began:.0f} s, "
               f"{self.epochs} epochs of {self.ROWS} samples, each sample once, also by their "
               "receipts; all jobs had ended "

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import batchflow
 from support import CTL, Daemon, Folder, free_port, rest_of, status, wait_until
-from test_cluster import Cluster, ClusterFolder, Job
+from test_cluster import Cluster, ClusterFolder, Job, say_recovery
 from test_live import WIDTH, record
 from test_takeover import coordinator_of, term
 
@@ -100,6 +100,8 @@ class SharedLog(ClusterFolder):
         back = re.findall(r"may come back: (.*)", now.text())[-1]
         self.assertEqual(set(back.split(", ")), {"job-a", "job-b", "job-c"})
         self.assertEqual([str(one) for one in self.drive.seen.glob("*.new")], [])
+        say_recovery(jobs, "the drive with the shared log was full for some terms")
+        self.check_all_end()
 
 
 @unittest.skipUnless(mounts_are_private(), "no mount namespace may be made here")
@@ -134,6 +136,7 @@ class State(Cluster):
         self.wait_for_nodes({"a"})
         for job in jobs:
             self.assertEqual(job.result(), expected)
+        self.check_all_end()
 
     def test_of_an_agent(self):
         drive = self.drive("a")
@@ -150,6 +153,7 @@ class State(Cluster):
         self.wait_for_nodes({"a"})
         for job in jobs:
             self.check_epochs(job.result(), 5)
+        self.check_all_end()
 
     def test_of_an_agent_that_comes_for_the_first_time(self):
         drive = self.drive("a")

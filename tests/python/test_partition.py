@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools" / "bench"))
 
 from hosts import Hosts  # noqa: E402
 from support import CTL, status, wait_until  # noqa: E402
-from test_cluster import Cluster, ClusterFolder, Job  # noqa: E402
+from test_cluster import Cluster, ClusterFolder, Job, say_recovery  # noqa: E402
 from test_takeover import coordinator_of  # noqa: E402
 
 PROBLEM = Hosts.problem()
@@ -71,6 +71,8 @@ class Cut(OnHosts):
             self.check_epochs(job.result(), 3)
         for job in self.strict:
             self.assertEqual(job.result(), self.expected)
+        say_recovery([*self.jobs.values(), *self.strict], self.id().rsplit(".", 1)[1])
+        self.check_all_end()
 
     def test_a_link_is_cut_and_heals(self):
         self.hosts.cut("b")
@@ -120,6 +122,8 @@ class Candidates(OnHosts):
                                       if one is not second])
         for job in jobs:
             self.check_epochs(job.result(), 4)
+        say_recovery(jobs, "the coordinator is cut off with the smaller part")
+        self.check_all_end()
 
 
 class Slow(OnHosts):

@@ -2,17 +2,14 @@
 them."""
 
 import contextlib
-import json
+import os
 import re
 import signal
-import socket
-import struct
 import subprocess
-import threading
 import unittest
 
 from support import CTL, DAEMON, status, wait_until
-from test_cluster import Cluster, Job
+from test_cluster import Cluster, Job, say_recovery
 from test_takeover import Candidates, term
 
 
@@ -55,6 +52,8 @@ class Restarted(Candidates):
             self.check_epochs(job.result(), 6)
         for node in self.agents:
             self.assertIn("all is handed over", node.text())
+        say_recovery(jobs, "each node is restarted")
+        self.check_all_end()
 
     def test_a_strict_order_is_that_of_one_node(self):
         options = {"order": "strict", "shuffle_seed": 5}
@@ -68,135 +67,112 @@ class Restarted(Candidates):
             self.assertEqual(job.result(), expected)
 
 
-class Between:
-    """Stands between an agent and its coordinator, and changes messages that one sends the other:
-    `changes` has fields for each type of message. So a node says that it is of another version."""
-
-    HEAD = struct.Struct("=IIQ")  # kind, nothing, bytes
-
-    def __init__(self, port, changes):
-        self.to, self.changes = port, changes
-        self.listening = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listening.getsockname()[1]
-        self.ends = [self.listening]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                agent = self.listening.accept()[0]
-                self.ends.append(agent)
-                try:
-                    coordinator = socket.create_connection(("127.0.0.1", self.to), 10)
-                except OSError:
-                    agent.close()
-                    continue
-                coordinator.settimeout(None)
-                self.ends.append(coordinator)
-                for a, b in [(agent, coordinator), (coordinator, agent)]:
-                    threading.Thread(target=self.carry, args=(a, b), daemon=True).start()
-
-    def carry(self, a, b):
-        with contextlib.suppress(OSError, EOFError), a.makefile("rb") as frames:
-            while True:
-                kind, _, size = self.HEAD.unpack(self.take(frames, self.HEAD.size))
-                body = self.changed(kind, self.take(frames, size))
-                b.sendall(self.HEAD.pack(kind, 0, len(body)) + body)
-        for end in (a, b):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-
-    @staticmethod
-    def take(frames, size):
-        some = frames.read(size)
-        if len(some) < size:
-            raise EOFError
-        return some
-
-    def changed(self, kind, body):
-        if kind != 1 or not body:  # only text has messages
-            return body
-        message = json.loads(body)
-        changes = self.changes.get(message["type"])
-        return json.dumps({**message, **changes}).encode() if changes else body
-
-    def close(self):
-        for end in self.ends:
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
+NEXT_MINOR = os.environ.get("BATCHFLOW_NEXT_MINOR", "")
+NEXT_PROTOCOL = os.environ.get("BATCHFLOW_NEXT_PROTOCOL", "")
 
 
+def version_of(program):
+    said = subprocess.run([program, "--version"], check=True, stdout=subprocess.PIPE, text=True,
+                          timeout=60).stdout
+    return said.split()[1]
+
+
+@unittest.skipUnless(NEXT_MINOR, "the service is built without clusters")
 class Versions(Cluster):
-    OWN = subprocess.run([DAEMON, "--version"], check=True, stdout=subprocess.PIPE, text=True,
-                         timeout=60).stdout.split()[1]
-    MAJOR, MINOR, _ = map(int, OWN.split("."))
-    OLDER, NEWER = f"{MAJOR}.{MINOR - 1}.0", f"{MAJOR}.{MINOR + 1}.0"
+    """Nodes of this version, and of the next minor one: programs of their own."""
 
-    def agent_over(self, name, changes, **more):
-        between = Between(self.port, changes)
-        self.addCleanup(between.close)
-        return self.member(name, "--join", f"tcp://127.0.0.1:{between.port}", **more)
+    def setUp(self):
+        super().setUp()
+        self.own, self.next = version_of(DAEMON), version_of(NEXT_MINOR)
+        major, minor, _ = map(int, self.own.split("."))
+        self.assertEqual(self.next, f"{major}.{minor + 1}.0")
 
-    def test_an_agent_and_a_coordinator_one_minor_version_apart_work_together(self):
-        options = {"order": "strict", "shuffle_seed": 7}
-        expected = Job(self.coordinator, epochs=2, **options).result()
-        nodes = {version: self.agent_over(name, {"agent": {"version": version},
-                                                 "welcome": {"version": version}})
-                 for name, version in [("older", self.OLDER), ("newer", self.NEWER)]}
-        same = self.agent("same")
-        self.wait_for_nodes({"older", "newer", "same"})
-        for job in [Job(node, epochs=2, **options) for node in [*nodes.values(), same]]:
-            self.assertEqual(job.result(), expected)
+    def change(self, node, program):
+        """Ends a node, and starts it as another program."""
+        self.assertEqual(node.end(signal.SIGTERM), 0)
+        node.command[0] = program
+        node.start()
+
+    def test_nodes_one_minor_version_apart_work_together(self):
+        [expected] = self.strict_results(2)
         said = r"it is version {}, and this node is version {}; both speak version \d+ of"
-        for name, version in [("older", self.OLDER), ("newer", self.NEWER)]:
-            note = said.format(re.escape(version), re.escape(self.OWN))
-            self.assertRegex(self.coordinator.text(), rf"node \d+ '{name}': {note}")
-            self.assertRegex(nodes[version].text(), r"the coordinator at \S+: " + note)
-            self.assertEqual(self.nodes()[name]["version"], version)
-        self.assertNotIn("'same': it is version", self.coordinator.text())
-        self.assertNotIn("it is version", same.text())
-        table = subprocess.run([CTL, "--service", self.coordinator.socket, "nodes"], check=True,
-                               stdout=subprocess.PIPE, text=True, timeout=60).stdout
-        for version in [self.OLDER, self.NEWER, self.OWN]:
-            self.assertIn(f" {version} ", table)
+        for ours, theirs in [(DAEMON, NEXT_MINOR), (NEXT_MINOR, DAEMON)]:
+            self.change(self.coordinator, ours)
+            name = f"other-than-{version_of(ours)}"
+            other = self.agent(name, program=theirs)
+            same = self.agent(f"as-{version_of(ours)}", program=ours)
+            for job in [self.strict_job(node, 2) for node in [self.coordinator, other, same]]:
+                self.assertEqual(job.result(), expected)
+            a, b = re.escape(version_of(ours)), re.escape(version_of(theirs))
+            self.assertRegex(self.coordinator.text(), rf"'{name}': {said.format(b, a)}")
+            self.assertRegex(other.text(), r"the coordinator at \S+: " + said.format(a, b))
+            self.assertEqual({one["name"]: one["version"] for one in self.nodes().values()},
+                             {name: version_of(theirs), same.folder.name: version_of(ours)})
+            self.assertNotIn(f"'{same.folder.name}': it is version", self.coordinator.text())
+            self.assertNotIn("it is version", same.text())
+            table = subprocess.run([CTL, "--service", self.coordinator.socket, "nodes"], check=True,
+                                   stdout=subprocess.PIPE, text=True, timeout=60).stdout
+            for version in (self.own, self.next):
+                self.assertIn(f" {version} ", table)
+            for agent in (other, same):
+                self.assertEqual(agent.end(signal.SIGTERM), 0)
+        self.check_all_end()
 
-    def test_an_agent_that_speaks_another_protocol_is_refused_and_both_sides_say_why(self):
-        job = Job(self.coordinator, epochs=3, pause=0.002)
-        job.begun()
+    def check_refused(self, node, ours, theirs):
+        """The numbers of the protocols of the coordinator and of the agent, as they were said."""
+        self.assertEqual(node.process.wait(30), 2)
+        said = (rf"the coordinator {re.escape(ours)} speaks version (\d+) of the nodes' protocol, "
+                rf"and the agent {re.escape(theirs)} speaks version (\d+); install the same version "
+                "on both")
+        self.assertRegex(node.text(), "refuses this agent: " + said)
+        found = wait_until(lambda: re.findall("was refused: " + said, self.coordinator.text()), 20,
+                           "the coordinator's line")
+        return [int(number) for number in found[-1]]
+
+    def test_a_node_of_the_next_protocol_is_refused_by_both_and_both_sides_say_why(self):
+        for ours, theirs in [(DAEMON, NEXT_PROTOCOL), (NEXT_PROTOCOL, DAEMON)]:
+            self.change(self.coordinator, ours)
+            job = Job(self.coordinator, epochs=2, pause=0.002)
+            job.begun()
+            node = self.agent(f"of-{version_of(theirs)}", program=theirs, joins=False, waits=False)
+            a, b = self.check_refused(node, version_of(ours), version_of(theirs))
+            self.assertEqual(b - a, 1 if theirs == NEXT_PROTOCOL else -1)
+            self.check_epochs(job.result(), 2)
+            self.assertEqual(self.nodes(), {})
+        self.check_all_end()
+
+    def test_an_agent_of_which_the_protocol_alone_is_known_is_refused(self):
+        """The other fields of its greeting are another protocol's."""
         for number in [1, 99]:
             version = f"0.{number}.9"
-            node = self.agent_over(f"of-{number}", waits=False, changes={
-                "agent": {"version": version, "protocol": number, "name": None, "more": [{}]}})
-            self.assertEqual(node.process.wait(30), 2)
-            said = (rf"the coordinator {re.escape(self.OWN)} speaks version \d+ of the nodes' "
-                    rf"protocol, and the agent {re.escape(version)} speaks version {number}; install "
-                    "the same version on both")
-            self.assertRegex(node.text(), "refuses this agent: " + said)
-            wait_until(lambda: re.search("was refused: " + said, self.coordinator.text()), 20,
-                       "the coordinator's line")
-        self.check_epochs(job.result(), 3)
+            greeting = {"version": version, "protocol": number, "name": None, "more": [{}]}
+            node = self.agent_over({"changes": {"agent": greeting}}, f"of-{number}", waits=False)
+            self.assertEqual(self.check_refused(node, self.own, version)[1], number)
         self.assertEqual(self.nodes(), {})
 
-    def test_agents_are_upgraded_one_after_the_other_while_jobs_run(self):
-        """The new version comes with the agent, and the coordinator's last."""
-        old = {"agent": {"version": self.OLDER}, "welcome": {"version": self.OWN}}
-        agents = [self.agent_over(name, old) for name in "ab"]
-        self.wait_for_nodes({"a", "b"})
-        jobs = [Job(node, epochs=5, pause=0.003) for node in [self.coordinator, *agents]]
-        for job in jobs:
+    def test_nodes_are_upgraded_one_after_the_other_while_jobs_run(self):
+        """And back again, as after an upgrade that was a mistake. The coordinator comes last."""
+        [expected] = self.strict_results(10)
+        agents = [self.agent(name) for name in "ab"]
+        nodes = [self.coordinator, *agents]
+        jobs = [Job(node, epochs=10, pause=0.003) for node in nodes]
+        strict = [self.strict_job(node, 10, pause=0.003) for node in nodes[:2]]
+        for job in jobs + strict:
             job.begun()
-        for agent, name in zip(agents, "ab"):
-            self.assertEqual(agent.end(signal.SIGTERM), 0)
-            agent.command[agent.command.index("--join") + 1] = f"tcp://127.0.0.1:{self.port}"
-            agent.start()
-            self.wait_for_nodes({"a", "b"})
-            self.assertEqual(self.nodes()[name]["version"], self.OWN)
-        self.assertEqual(self.coordinator.end(signal.SIGTERM), 0)
-        self.coordinator.start()
-        self.wait_for_nodes({"a", "b"})
+        for program in (NEXT_MINOR, DAEMON):
+            for node in [*agents, self.coordinator]:
+                self.change(node, program)
+                self.wait_for_nodes({"a", "b"})
+            self.assertEqual([one["version"] for one in self.nodes().values()],
+                             [version_of(program)] * 2)
+        for job in jobs + strict:
+            self.assertIsNone(job.process.poll())  # it has seen all of it
         for job in jobs:
-            self.check_epochs(job.result(), 5)
+            self.check_epochs(job.result(), 10)
+        for job in strict:
+            self.assertEqual(job.result(), expected)
+        say_recovery(jobs + strict, "all nodes are upgraded, and back again")
+        self.check_all_end()
 
 
 if __name__ == "__main__":

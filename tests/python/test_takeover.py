@@ -6,7 +6,7 @@ import time
 import unittest
 
 from support import free_port, needs, status, wait_until
-from test_cluster import JOB, ROWS, WIDTH, ClusterFolder, Job
+from test_cluster import JOB, ROWS, WIDTH, ClusterFolder, Job, say_recovery
 
 try:
     from pictures import write_pictures
@@ -86,6 +86,8 @@ class TakenOver(Candidates):
             self.check_epochs(job.result(), 3)
         self.assertEqual(term(second), 2)
         self.assertEqual(term(self.first), 1)
+        say_recovery(jobs, "the coordinator is killed, and another takes over")
+        self.check_all_end()
 
     def test_a_strict_order_goes_on_byte_for_byte(self):
         options = {"order": "strict", "shuffle_seed": 11}
@@ -102,6 +104,8 @@ class TakenOver(Candidates):
         second.start()
         for job in jobs:
             self.assertEqual(job.result(), expected)
+        say_recovery(jobs, "two coordinators are killed, one after the other")
+        self.check_all_end()
 
     def test_one_that_stood_still_finds_that_it_coordinates_no_more(self):
         jobs = [Job(node, epochs=3, pause=0.003) for node in self.candidates]
@@ -115,6 +119,8 @@ class TakenOver(Candidates):
         self.wait_for_agents(second, 2)
         for job in jobs:
             self.check_epochs(job.result(), 3)
+        say_recovery(jobs, "the coordinator stands still, and another takes over")
+        self.check_all_end()
 
     def test_one_that_is_told_to_end_lets_another_coordinate_at_once(self):
         self.assertEqual(self.first.end(signal.SIGTERM), 0)
@@ -158,6 +164,8 @@ class TakenOver(Candidates):
             node.start(waits=False)
         for job in jobs:
             self.check_epochs(job.result(), 3)
+        say_recovery(jobs, "all candidates are killed, and come back")
+        self.check_all_end()
 
     def test_an_agent_beside_the_candidates_finds_the_next_coordinator(self):
         addresses = ",".join(f"tcp://127.0.0.1:{node.port}" for node in self.candidates)

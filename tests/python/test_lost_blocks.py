@@ -1,0 +1,82 @@
+"""What the loss of an agent costs: the blocks that it held are prepared again, and no others. This is
+counted by what workers say that they have prepared, by what the coordinator says that it has had
+prepared again, and by the samples that a job has had."""
+
+import os
+import time
+import unittest
+
+from support import status
+from test_cluster import JOB, Cluster, Job
+
+BLOCK, BLOCKS = 64, 100
+# It trains on when there is such a file.
+HELD_JOB = JOB.replace('print("began", flush=True)',
+                       'print("began", flush=True); held()').replace(
+    "import batchflow\n", """import batchflow, os
+def held():
+    while not os.path.exists(os.environ["GO_ON"]):
+        time.sleep(0.01)
+""")
+
+
+class LostBlocks(Cluster):
+    ROWS = BLOCK * BLOCKS
+
+    def node(self, name, *arguments, **more):
+        if name == "coordinator":
+            config = self.folder / "node.yaml"
+            config.write_text(f"kind: node\nengine: {{block_bytes: {BLOCK * self.WIDTH * 8}, "
+                              "late_after_p99: 0}\n")  # no block has a second worker
+            arguments = ("--config", str(config), *arguments)
+        return super().node(name, *arguments, **more)
+
+    def counts(self):
+        """Samples that workers have prepared, of the coordinator and of each agent, and the blocks
+        that were prepared again."""
+        now = status(self.coordinator.socket)
+        prepared = {one["name"]: one["prepared_samples"] for one in now["nodes"]}
+        return {"coordinator": now["prepared_samples"], **prepared}, now["remakes"]
+
+    def settled(self):
+        """Once nothing is prepared any more. Agents report every second."""
+        while True:
+            before = self.counts()
+            time.sleep(2.5)
+            if self.counts() == before:
+                return before
+
+    def lose_an_agent(self, order, seed):
+        before, remade_before = self.counts()
+        name = f"lost-in-{order}"
+        agent = self.agent(name)
+        go_on = self.folder / f"go-on-{order}"
+        os.environ["GO_ON"] = str(go_on)
+        job = Job(self.coordinator, code=HELD_JOB, order=order, shuffle_seed=seed)
+        job.begun()
+        held, remade = self.settled()
+        self.assertEqual(remade, remade_before)
+        agent.end()
+        go_on.touch()
+        result = job.result()
+        self.check_epochs(result)
+        self.assertEqual(self.nodes(), {})
+        after, remade = self.counts()
+        prepared = held[name] + after["coordinator"] - before["coordinator"]
+        again = prepared - self.ROWS  # each sample of the epoch once, and these twice
+        self.assertEqual(again, (remade - remade_before) * BLOCK)
+        self.assertGreater(again, 0)
+        self.assertLessEqual(again, held[name])
+        print(f"{order}: the agent had prepared {held[name] // BLOCK} of {BLOCKS} blocks when it was "
+              f"killed; {again // BLOCK} were prepared again", flush=True)
+        return result
+
+    def test_only_what_a_lost_agent_held_is_prepared_again(self):
+        [expected] = self.strict_results(1)
+        self.lose_an_agent("relaxed", seed=3)
+        self.assertEqual(self.lose_an_agent("strict", seed=11), expected)  # as strict_job()
+        self.check_all_end()
+
+
+if __name__ == "__main__":
+    unittest.main()
