@@ -102,8 +102,8 @@ order::LaneSizes DrawnEpochs::begin(Job& job) {
   const order::Position::Fields& at = job.committed.fields();
   auto epoch = std::make_unique<order::LiveEpoch>(
       order::KeyRoot{at.dataset_version, at.seed}, generation, job.committed.next_record(),
-      at.rehearsed, static_cast<std::uint32_t>(job.ranks.size()), job.batch_samples,
-      job.fills_from);
+      at.rehearsed, static_cast<std::uint32_t>(job.ranks.size()), job.batch_samples, job.fills_from,
+      job.rehearsed);
   job.live = epoch.get();
   job.drawn = std::move(epoch);
   job.short_since = kNever;
@@ -139,18 +139,19 @@ bool DrawnEpochs::decide(Job& job, std::uint64_t step) {
   return true;
 }
 
-// A step has the next records as soon as there are enough for all ranks. Where they do not come,
-// and the job has used up all that it had, it is filled after a while.
+// A step has the next records as soon as there are enough for all ranks, beside those that it
+// rehearses. Where they do not come, and the job has used up all that it had, it is filled after a
+// while.
 bool DrawnEpochs::decide_next(Job& job) {
   order::LiveEpoch& live = *job.live;
   const GrowingSource& source = *s_.datasets[job.dataset].source;
-  const std::uint64_t whole = live.step_samples();
+  const std::uint64_t most = live.records_most(source.first);
   const std::uint64_t there = source.end - live.next();
-  if (there < whole && source.ended) {
+  if (there < most && source.ended) {
     live.end(there);
     return true;
   }
-  if (there < whole) {
+  if (there < most) {
     if (job.runs.back().first_step + live.steps() != job.committed_step) return false;
     job.short_since = std::min(job.short_since, s_.now);
     const std::uint64_t least = job.fills_cut ? job.ranks.size() : 0;
@@ -162,10 +163,11 @@ bool DrawnEpochs::decide_next(Job& job) {
       return false;
     }
   }
-  live.decide(std::min(there, whole), source.first);
+  live.decide(std::min(there, most), source.first);
   job.short_since = kNever;
   const std::uint64_t left = source.end - live.next();
-  if (source.ended && (left == 0 || (job.drop_last && left < whole))) live.end(left);
+  const bool is_tail = left < live.records_most(source.first);
+  if (source.ended && (left == 0 || (job.drop_last && is_tail))) live.end(left);
   return true;
 }
 

@@ -80,7 +80,7 @@ struct JobJoined {
   bool multinomial = false;     // weighted: independent draws instead of systematic ones
   bool node_local = false;      // relaxed: each block is for the ranks of one node
   bool runs = false;            // relaxed: shuffles bundles, and samples within a lane
-  std::uint32_t rehearsed = 0;  // m of each rank's b, from the job's buffer once it has one
+  std::uint32_t rehearsed = 0;  // m of each rank's b, from its buffer once it has one; live: fills
   // A buffer that the engine fills, by a number that stands for its name; 0: none. The job that
   // names it first says how many exemplars it has, and which policy chooses them.
   std::uint64_t buffer = 0;

@@ -124,7 +124,7 @@ void Grants::open_run(Job& job, std::uint32_t epoch, std::uint64_t consumed) {
 // An epoch keeps the buffer that it began with, unless its job begins it anew. Draws are counted
 // over the epoch, whatever buffer they are from, so that none comes twice.
 void Grants::begin_rehearsal(Job& job, EpochRun& run, order::KeyRoot root) {
-  if (job.rehearsed == 0) return;
+  if (job.rehearsed == 0 || job.order == Order::live) return;  // live steps have fills instead
   const auto exemplars = job.buffer ? job.buffer->whole() : job.exemplars.whole();
   tell_buffer(s_, job);
   if (!exemplars) return;

@@ -270,7 +270,7 @@ struct Job {
   bool has_shuffle_seed = false;
   bool chosen = false;          // a policy chooses its samples; its order is strict otherwise
   bool node_local = false;      // each node has a sequence of its own: relaxed
-  std::uint32_t rehearsed = 0;  // m
+  std::uint32_t rehearsed = 0;  // m, as JobJoined has it
   Buffer* buffer = nullptr;     // that the engine fills for it; null: none
   Duration fills_after{};       // live, as JobJoined has them
   std::uint64_t fills_from = 0;

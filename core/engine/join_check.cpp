@@ -49,8 +49,12 @@ std::optional<Refusal> objection(const EngineState& s, const JobJoined& event, b
   const bool cuts_relaxed = event.order == Order::relaxed && !chosen;
   if (((event.node_local || event.runs) && !cuts_relaxed) ||
       (event.runs && !catalogue.has_bundles()) ||
-      (event.rehearsed > 0 && !order::may_rehearse(event.order))) {
+      (event.rehearsed > 0 && !order::may_rehearse(event.order) && event.order != Order::live)) {
     return Refusal::wrong_order;
+  }
+  if (event.order == Order::live && event.rehearsed > 0 &&
+      (event.fills_from == 0 || event.fills_cut || event.buffer != 0)) {
+    return Refusal::bad_request;
   }
   const bool fits_keys = event.order == Order::live && event.ranks.size() == 1 &&
                          event.batch_samples == 1 && event.fills_from == 0 && !event.position;

@@ -258,8 +258,8 @@ void Engine::Parts::on(const ExemplarsReported& event) {
   const std::uint64_t samples = s.datasets[live_job->dataset].catalogue->samples();
   const bool known = std::all_of(event.samples.begin(), event.samples.end(),
                                  [&](SampleId sample) { return sample.value < samples; });
-  if (live_job->rehearsed == 0 || live_job->buffer || !known ||
-      event.samples.size() > kExemplarsAtOnce ||
+  if (live_job->rehearsed == 0 || live_job->buffer || !order::may_rehearse(live_job->order) ||
+      !known || event.samples.size() > kExemplarsAtOnce ||
       !live_job->exemplars.report(event.anew, event.first, event.samples, event.more)) {
     s.protocol_error();
   }

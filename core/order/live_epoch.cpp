@@ -9,15 +9,16 @@ namespace batchflow::order {
 
 LiveEpoch::LiveEpoch(KeyRoot root, std::uint64_t generation, std::uint64_t next,
                      std::uint64_t fills, std::uint32_t ranks, std::uint32_t batch_samples,
-                     std::uint64_t window)
+                     std::uint64_t window, std::uint32_t rehearsed)
     : root_(root),
       generation_(generation),
       next_(next),
       fills_(fills),
       ranks_(ranks),
       batch_samples_(batch_samples),
-      window_(window) {
-  BF_CHECK(ranks > 0 && batch_samples > 0);
+      window_(window),
+      rehearsed_(rehearsed) {
+  BF_CHECK(ranks > 0 && batch_samples > rehearsed);
 }
 
 bool LiveEpoch::has(std::uint64_t first) const {
@@ -29,8 +30,12 @@ bool LiveEpoch::can_fill(std::uint64_t oldest, std::uint64_t own) const {
   return window_ > 0 && (next_ > oldest || own > 0);
 }
 
+std::uint64_t LiveEpoch::records_most(std::uint64_t oldest) const {
+  return can_fill(oldest) ? step_samples() - std::uint64_t{ranks_} * rehearsed_ : step_samples();
+}
+
 void LiveEpoch::decide(std::uint64_t records, std::uint64_t oldest) {
-  BF_CHECK(!ended_ && records <= step_samples());
+  BF_CHECK(!ended_ && records <= records_most(oldest));
   BF_CHECK(records == step_samples() || can_fill(oldest, records));
   const std::uint64_t from = std::max(oldest, next_ - std::min(next_, window_));
   const std::uint64_t to = from < next_ ? next_ : next_ + records;

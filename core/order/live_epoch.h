@@ -45,9 +45,12 @@ class LiveEpoch final : public DrawnEpoch {
  public:
   // The job has had all records before `next` that it will have, and `fills` fills. Step t is
   // indices [t * W * b, (t + 1) * W * b). `generation` tells its blocks from those of the job's
-  // epochs before. Fills come from the last `window` records.
+  // epochs before. Fills come from the last `window` records. Once there is a record to fill with,
+  // `rehearsed` of each rank's batch are fills, however many records have come.
+  // REQUIRES: rehearsed < batch_samples
   LiveEpoch(KeyRoot root, std::uint64_t generation, std::uint64_t next, std::uint64_t fills,
-            std::uint32_t ranks, std::uint32_t batch_samples, std::uint64_t window);
+            std::uint32_t ranks, std::uint32_t batch_samples, std::uint64_t window,
+            std::uint32_t rehearsed);
 
   std::uint64_t generation() const override { return generation_; }
   bool has(std::uint64_t first) const override;
@@ -65,9 +68,13 @@ class LiveEpoch final : public DrawnEpoch {
   // Whether the next step can be filled: with records from `oldest` on that are still there, or
   // with the step's `own` records.
   bool can_fill(std::uint64_t oldest, std::uint64_t own = 0) const;
+  // How many records the next step has where enough have come: what it rehearses leaves room for
+  // so many.
+  std::uint64_t records_most(std::uint64_t oldest) const;
   // The next step has `records` records, spread evenly over the ranks, and fills from the records
   // before these, from `oldest` on. Where there are none, its own records fill it.
-  // REQUIRES: records == step_samples(), or records below it and can_fill(oldest, records)
+  // REQUIRES: records <= records_most(oldest), and can_fill(oldest, records) where these are fewer
+  // than step_samples()
   void decide(std::uint64_t records, std::uint64_t oldest);
   // The last step has `records` records, fewer than a step, and no fills. REQUIRES: not has_ended()
   void end(std::uint64_t records);
@@ -103,6 +110,7 @@ class LiveEpoch final : public DrawnEpoch {
   std::uint32_t ranks_;
   std::uint32_t batch_samples_;
   std::uint64_t window_;
+  std::uint32_t rehearsed_;
   std::uint64_t forgotten_ = 0;  // steps
   std::deque<Step> steps_;       // decided, and not forgotten
   bool ended_ = false;

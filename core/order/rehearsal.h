@@ -26,8 +26,8 @@ namespace batchflow::order {
 
 inline constexpr std::size_t kExemplarsMost = 1 << 16;  // in a buffer
 
-// Whether jobs with this order may rehearse from a buffer. Those of live sources have fills
-// instead.
+// Whether jobs with this order may rehearse from a buffer. Those of live sources rehearse by fills
+// instead (core/order/live_epoch.h).
 constexpr bool may_rehearse(Order order) {
   return order != Order::weighted && order != Order::listed && order != Order::live;
 }

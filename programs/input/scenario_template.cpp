@@ -135,7 +135,8 @@ jobs:
     # rehearsal: {samples: 16, exemplars: 2000}   # samples of each batch, drawn from exemplars; with
     #   policy: reservoir, the engine fills the buffer with what the job has had
     # live: {wait: 200ms, fill: rehearse, window: 4096, begin: oldest}   # of a dataset that grows: after
-    #   so long without enough records a batch is filled from the last 4096 (or fill: short, none)
+    #   so long without enough records a batch is filled from the last 4096 (or fill: short, none);
+    #   with rehearsed: 16, so many of each batch are such records, however many have come
     importance:         # weighted: the scores that the job reports, of a lognormal distribution
       spread: 0         # deviation of their logarithm; 0: none are reported
       drift: 0          # the part of it that each epoch draws anew, from 0 to 1

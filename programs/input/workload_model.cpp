@@ -241,8 +241,28 @@ MixtureModel read_mixture(config::ConfigSection& entry, std::uint64_t items) {
   return mixture;
 }
 
+// Samples under the key: a whole number of items.
+std::uint32_t read_count(config::ConfigSection& entry, const Scenario& scenario, const char* key,
+                         std::int64_t most, std::int64_t least = 1) {
+  const std::uint32_t grain = scenario.grain.samples_per_item;
+  const auto count = static_cast<std::uint32_t>(entry.integer(key, least, least, most));
+  if (count % grain != 0) {
+    entry.refuse(key, fmt::format("{} samples are not a whole number of items", count),
+                 fmt::format("write a multiple of grain.samples_per_item, which is {}", grain));
+  }
+  return count;
+}
+
+// What is rehearsed of each batch, under the key.
+void refuse_whole_batches(config::ConfigSection& entry, const char* key, const JobModel& job) {
+  if (job.rehearsed < job.batch) return;
+  entry.refuse(
+      key, fmt::format("{} of a batch of {} leave no room for new ones", job.rehearsed, job.batch),
+      "write less than batch");
+}
+
 // A source that grows has records in the order in which they come.
-void read_live_order(config::ConfigSection& entry, JobModel& job) {
+void read_live_order(config::ConfigSection& entry, const Scenario& scenario, JobModel& job) {
   job.order = Order::live;
   for (const char* key : {"order", "mixture", "shuffle_seed", "node_local", "runs", "rehearsal",
                           "importance", "checkpoint", "validation", "epochs"}) {
@@ -252,12 +272,20 @@ void read_live_order(config::ConfigSection& entry, JobModel& job) {
                    "in which they come, and fills steps as `live` says",
                    "leave it out");
   }
-  entry.section("live", [&](config::ConfigSection& live) { job.live = read_live_reading(live); });
+  entry.section("live", [&](config::ConfigSection& live) {
+    job.live = read_live_reading(live);
+    job.rehearsed = read_count(live, scenario, "rehearsed", 1 << 24, 0);
+    if (job.rehearsed > 0 && (job.live.fills_from == 0 || job.live.fills_cut)) {
+      live.refuse("rehearsed", "only full batches have records that the job has had",
+                  "write fill: rehearse, or leave it out");
+    }
+    refuse_whole_batches(live, "rehearsed", job);
+  });
 }
 
 void read_order(config::ConfigSection& entry, const Scenario& scenario, JobModel& job) {
   const DatasetModel& dataset = scenario.datasets[static_cast<std::size_t>(job.dataset)];
-  if (dataset.live) return read_live_order(entry, job);
+  if (dataset.live) return read_live_order(entry, scenario, job);
   if (entry.has("live"))
     entry.refuse("live", fmt::format("dataset '{}' does not grow", dataset.name),
                  "write live: {per_s: 1000} for the dataset, or leave it out");
@@ -290,19 +318,6 @@ void read_order(config::ConfigSection& entry, const Scenario& scenario, JobModel
   }
 }
 
-// Samples under the key: a whole number of items.
-std::uint32_t read_count(config::ConfigSection& entry, const Scenario& scenario, const char* key,
-                         std::uint64_t most) {
-  const std::uint32_t grain = scenario.grain.samples_per_item;
-  const auto count =
-      static_cast<std::uint32_t>(entry.integer(key, 1, 1, static_cast<std::int64_t>(most)));
-  if (count % grain != 0) {
-    entry.refuse(key, fmt::format("{} samples are not a whole number of items", count),
-                 fmt::format("write a multiple of grain.samples_per_item, which is {}", grain));
-  }
-  return count;
-}
-
 // The template and the docs write `rehearsal: {}` for none.
 void read_rehearsal(config::ConfigSection& entry, const Scenario& scenario, JobModel& job) {
   entry.section("rehearsal", [&](config::ConfigSection& rehearsal) {
@@ -319,12 +334,7 @@ void read_rehearsal(config::ConfigSection& entry, const Scenario& scenario, JobM
                        "write the policy that does, as policy: reservoir");
     }
     job.rehearsed = read_count(rehearsal, scenario, "samples", 1 << 24);
-    if (job.rehearsed >= job.batch) {
-      rehearsal.refuse(
-          "samples",
-          fmt::format("{} of a batch of {} leave no room for new ones", job.rehearsed, job.batch),
-          "write less than batch");
-    }
+    refuse_whole_batches(rehearsal, "samples", job);
     const DatasetModel& dataset = scenario.datasets[static_cast<std::size_t>(job.dataset)];
     job.exemplars = read_count(rehearsal, scenario, "exemplars", 1U << 31);
     if (job.exemplars > dataset.samples) {
@@ -510,8 +520,8 @@ std::vector<JobModel> read_jobs(config::ConfigSection& section, const Scenario& 
     job.name = entry.text("name", "");
     job.user = entry.text("user", "user");
     read_data(entry, scenario, job);
-    read_order(entry, scenario, job);
     read_batch(entry, scenario, job);
+    read_order(entry, scenario, job);
     read_rehearsal(entry, scenario, job);
     read_scores(entry, scenario, job);
     read_ranks(entry, scenario, job);

@@ -136,7 +136,7 @@ struct JobModel {
   bool runs = false;             // relaxed: runs are shuffled, and samples near one another
   MixtureModel mixture;          // mixed
   LiveReading live;              // of a dataset that grows
-  std::uint32_t rehearsed = 0;   // of each batch, drawn from a buffer
+  std::uint32_t rehearsed = 0;   // of each batch, drawn from a buffer; live: so many are fills
   std::uint32_t exemplars = 0;   // samples of the dataset in that buffer, chosen at random
   std::string rehearsal_policy;  // or by this policy, of what the job has had
   Importance importance;         // weighted orders: the scores that it reports

@@ -108,7 +108,9 @@ std::string summary_of(const Scenario& scenario, const JobModel& job) {
   add(job.runs, "runs");
   add(job.order == Order::live, summary_of(job.live));
   add(job.live.from_newest, "begins with the newest record");
-  add(job.rehearsed > 0, fmt::format("{} rehearsed of {}", job.rehearsed, job.exemplars));
+  add(job.rehearsed > 0, job.order == Order::live
+                             ? fmt::format("{} rehearsed in each batch", job.rehearsed)
+                             : fmt::format("{} rehearsed of {}", job.rehearsed, job.exemplars));
   add(!job.mixture.policy.empty(), "weights by " + job.mixture.policy);
   add(job.importance.reports(), "reports scores");
   add(job.steps > 0, fmt::format("{} steps", job.steps));

@@ -21,6 +21,9 @@ class Live:
     A batch for which too few records have come waits for `wait` seconds. Then it is filled with
     records that the job has had, of the last `window`: fill="rehearse". Or it is short: fill="short".
     With fill=None it waits for as long as it takes.
+
+    With `DataLoader(Live("clicks"), 256, rehearsed=64)`, 64 of each batch are such records, however
+    many have come.
     """
 
     name: str  # at the service
@@ -60,11 +63,14 @@ def take_apart(given: dict[str, Any]) -> None:
         if given[name] not in none:
             raise ValueError(f"{name}={given[name]!r} is for datasets that do not grow; a live one has "
                              "records in the order in which they come; leave it out")
-    for name in ("rehearsal", "rehearsed", "exemplars"):
-        value = given[name]
-        if value is not None and not (name == "rehearsed" and value == 0):  # exemplars may be an array
+    for name in ("rehearsal", "exemplars"):
+        if given[name] is not None:  # it may be an array
             raise ValueError(f"{name}= is for datasets that do not grow; a live job rehearses records that "
-                             "it has had: write Live(NAME, fill='rehearse', window=RECORDS)")
+                             "it has had: write Live(NAME, fill='rehearse', window=RECORDS), and "
+                             "rehearsed= beside it")
+    if given["rehearsed"] and live.fill != "rehearse":
+        raise ValueError(f"rehearsed={given['rehearsed']!r} with fill={live.fill!r}: a live job rehearses "
+                         "what fills its batches; write fill='rehearse', or leave rehearsed out")
     given["dataset"], given["live"], given["order"] = live.name, live, "live"
 
 

@@ -528,6 +528,9 @@ class DataLoader(Attributes, Generic[_Given]):
         if self._arguments.order_options.buffer is not None:
             raise RuntimeError("report_exemplars: the service fills the buffer of this DataLoader; "
                                "write rehearsed= in place of rehearsal=")
+        if self._arguments.order == "live":
+            raise RuntimeError("report_exemplars: exemplars are for datasets that do not grow; a live "
+                               "job rehearses its last records (window= of Live)")
         if not self._arguments.order_options.rehearsed:
             raise RuntimeError("report_exemplars: exemplars are what rehearsed= draws from, and this "
                                "DataLoader rehearses nothing")

@@ -163,7 +163,8 @@ typedef struct bf_loader_options {
   uint64_t draws;     /* BF_WEIGHTED, BF_MIXED: of one epoch; 0: as many as there are samples */
   int node_local;     /* BF_RELAXED, 1: each prepared block is for the ranks of one machine */
   /* Not BF_WEIGHTED: the samples of each rank's batch that come from the job's buffer, beside the
-   * samples of the epoch; 0: none. While the buffer is empty, all samples are the epoch's. */
+   * samples of the epoch; 0: none. While the buffer is empty, all samples are the epoch's.
+   * BF_LIVE: see `fills_from`. */
   uint32_t rehearsed;
   const uint64_t*
       exemplars;          /* the buffer at the beginning, the same for all ranks, or NULL: keys */
@@ -193,7 +194,9 @@ typedef struct bf_loader_options {
   const char* buffer_name;
   /* BF_LIVE: a step for which too few records have come waits for `fills_after_s`, and then is
    * filled with records that the job has had, of the last `fills_from`. These stand last in each
-   * batch, and are marked as rehearsed. With 0, steps wait for records as long as it takes. */
+   * batch, and are marked as rehearsed. With 0, steps wait for records as long as it takes. With
+   * `rehearsed`, each batch has so many of them at least, once there are such records, and the rest
+   * are new. */
   double fills_after_s; /* at most 3600 */
   uint64_t fills_from;
   int fills_cut;   /* 1: fills only stand for what is missing: each rank has one record at least */

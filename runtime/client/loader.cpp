@@ -597,6 +597,10 @@ bf_status Loader::ask(std::span<const SampleId> keys) {
 }
 
 bf_status Loader::report_exemplars(const std::uint64_t* keys, std::size_t count) {
+  if (request_.order == Order::live)
+    return fail(BF_BAD_ARGUMENT,
+                "this loader has a feed, and rehearses the last records that it has had; change "
+                "'fills_from' to rehearse from more or fewer");
   if (request_.order_options.rehearsed == 0)
     return fail(BF_BAD_ARGUMENT,
                 "this loader rehearses nothing; open one with 'rehearsed', the samples of each "
@@ -723,7 +727,7 @@ bf_status Loader::mixture(bf_mixture& out) {
 // The service has said how many they are for the buffer that the job began with.
 std::uint64_t Loader::steps_per_epoch() const {
   const std::uint32_t rehearsed = request_.order_options.rehearsed;
-  if (rehearsed == 0) return admission_.steps_per_epoch;
+  if (rehearsed == 0 || request_.order == Order::live) return admission_.steps_per_epoch;
   const std::uint64_t samples = request_.order == Order::mixed ? track_.position().epoch_samples()
                                                                : admission_.dataset_samples;
   const bool has_any = !request_.exemplars.empty() || !buffer_.keys.empty();

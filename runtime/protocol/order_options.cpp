@@ -36,8 +36,26 @@ std::string draws_problem(Order order, const OrderOptions& options) {
   return {};
 }
 
+// What a live job rehearses are the records that also fill its steps.
+std::string live_rehearsal_problem(const OrderOptions& options,
+                                   std::span<const SampleId> exemplars) {
+  if (options.buffer_exemplars > 0 || !exemplars.empty())
+    return "a buffer of exemplars is for datasets that do not grow; a live job rehearses the last "
+           "'fills_from' records that it has had: leave the buffer out";
+  if (options.rehearsed > 0 && (options.fills_from == 0 || options.fills_cut))
+    return fmt::format(
+        "'rehearsed' is {}, and steps of this live job {}; write how many records it rehearses "
+        "from in 'fills_from' (in Python fill='rehearse' and window=), or leave 'rehearsed' out",
+        options.rehearsed, options.fills_cut ? "are short" : "have new records alone");
+  return {};
+}
+
 std::string rehearsal_problem(Order order, std::uint32_t batch_samples, const OrderOptions& options,
                               std::span<const SampleId> exemplars) {
+  if (order == Order::live) {
+    if (std::string problem = live_rehearsal_problem(options, exemplars); !problem.empty())
+      return problem;
+  }
   if (options.rehearsed == 0 && !exemplars.empty())
     return fmt::format(
         "{} exemplars are given, and 'rehearsed' is 0; write how many samples of each batch are "
@@ -60,10 +78,10 @@ std::string rehearsal_problem(Order order, std::uint32_t batch_samples, const Or
     return fmt::format("the name or the policy of the buffer has more than {} bytes",
                        kBufferTextMost);
   if (options.rehearsed == 0) return {};
-  if (!order::may_rehearse(order))
+  if (!order::may_rehearse(order) && order != Order::live)
     return fmt::format(
-        "'rehearsed' is for a strict, sequential, relaxed or mixed order, and this one is {}; ask "
-        "for one of those, or leave it out",
+        "'rehearsed' is for a strict, sequential, relaxed, mixed or live order, and this one is "
+        "{}; ask for one of those, or leave it out",
         name_of(order));
   if (options.rehearsed >= batch_samples)
     return fmt::format(

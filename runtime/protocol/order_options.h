@@ -30,7 +30,7 @@ struct OrderOptions {
   bool multinomial = false;     // weighted: independent draws instead of systematic ones
   bool node_local = false;      // relaxed: each block is for the ranks of one node
   bool runs = false;            // relaxed: runs are shuffled, and samples near one another
-  std::uint32_t rehearsed = 0;  // of each rank's batch, from the job's buffer once it has one
+  std::uint32_t rehearsed = 0;  // of each rank's batch, from its buffer if it has one; live: fills
   std::vector<WeighedSource> sources = {};  // mixed
   bool sources_in_order = false;            // mixed: they are not shuffled
   bool weights_change = false;              // mixed: the job may ask for other weights

@@ -36,7 +36,7 @@ std::vector<std::uint64_t> ids(const std::vector<Draw>& draws) {
 }  // namespace
 
 TEST_CASE("a step has the next records, in turn over its ranks") {
-  LiveEpoch epoch(kRoot, 1, 40, 0, 2, 3, 10);
+  LiveEpoch epoch(kRoot, 1, 40, 0, 2, 3, 10, 0);
   CHECK(!epoch.has(0));
   epoch.decide(6, 0);
   epoch.decide(6, 0);
@@ -49,7 +49,7 @@ TEST_CASE("a step has the next records, in turn over its ranks") {
 }
 
 TEST_CASE("a step that is short of records is filled evenly, by keyed draws from the last ones") {
-  LiveEpoch epoch(kRoot, 1, 40, 5, 2, 4, 10);
+  LiveEpoch epoch(kRoot, 1, 40, 5, 2, 4, 10, 0);
   epoch.decide(3, 0);
   const std::vector<Draw> draws = draws_of(epoch, 0, 8);
   // floor(i * 3 / 2): one record for the first rank, two for the second.
@@ -68,7 +68,7 @@ TEST_CASE("a step that is short of records is filled evenly, by keyed draws from
 }
 
 TEST_CASE("fills come from what is still there, and each of it as often") {
-  LiveEpoch epoch(kRoot, 1, 40, 0, 1, 1000, 30);
+  LiveEpoch epoch(kRoot, 1, 40, 0, 1, 1000, 30, 0);
   CHECK(!epoch.can_fill(40));
   CHECK(epoch.can_fill(39));
   epoch.decide(0, 35);
@@ -80,14 +80,43 @@ TEST_CASE("fills come from what is still there, and each of it as often") {
   }
   // 200 is expected of each, with a deviation of 13.
   for (const std::uint64_t count : counts) CHECK(std::abs(static_cast<double>(count) - 200) < 65);
-  CHECK(!LiveEpoch(kRoot, 1, 40, 0, 1, 8, 0).can_fill(0));
+  CHECK(!LiveEpoch(kRoot, 1, 40, 0, 1, 8, 0, 0).can_fill(0));
+}
+
+TEST_CASE(
+    "a job that rehearses has so many fills in each batch, once there is a record to fill with") {
+  LiveEpoch epoch(kRoot, 1, 0, 0, 2, 4, 10, 3);
+  CHECK(epoch.records_most(0) == 8);  // the first step has new records alone
+  epoch.decide(8, 0);
+  CHECK(ids(draws_of(epoch, 0, 8)) == std::vector<std::uint64_t>{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(epoch.records_most(0) == 2);
+  epoch.decide(2, 0);
+  const std::vector<Draw> draws = draws_of(epoch, 8, 8);
+  CHECK(draws[0] == Draw{SampleId(8), 0});
+  CHECK(draws[4] == Draw{SampleId(9), 0});
+  std::uint64_t fill = 0;
+  for (const std::size_t at : {1, 2, 3, 5, 6, 7}) {
+    CAPTURE(at);
+    Random random(hash(12, kRoot.dataset_version, kRoot.seed, fill));
+    CHECK(draws[at] == Draw{SampleId(random.below(8)), 1 + fill});
+    ++fill;
+  }
+  CHECK(epoch.next() == 10);
+  CHECK(epoch.fills() == 6);
+  epoch.decide(1, 0);  // fewer have come
+  CHECK(epoch.fills() == 13);
+  // What is there is gone: the next step is a whole one.
+  CHECK(epoch.records_most(11) == 8);
+  epoch.end(1);
+  CHECK(epoch.end_index() == 25);
+  CHECK(!LiveEpoch(kRoot, 1, 0, 0, 1, 4, 0, 3).can_fill(0));
 }
 
 TEST_CASE("a first step that only stands short is filled from its own records") {
-  LiveEpoch epoch(kRoot, 1, 40, 0, 2, 4, 10);
+  LiveEpoch epoch(kRoot, 1, 40, 0, 2, 4, 10, 0);
   CHECK(!epoch.can_fill(40));
   CHECK(epoch.can_fill(40, 1));
-  CHECK(!LiveEpoch(kRoot, 1, 40, 0, 2, 4, 0).can_fill(40, 1));
+  CHECK(!LiveEpoch(kRoot, 1, 40, 0, 2, 4, 0, 0).can_fill(40, 1));
   epoch.decide(3, 40);
   const std::vector<Draw> draws = draws_of(epoch, 0, 8);
   CHECK(draws[0] == Draw{SampleId(40), 0});
@@ -107,13 +136,13 @@ TEST_CASE("a first step that only stands short is filled from its own records") 
 }
 
 TEST_CASE("the last step is short, and its last block is filled up") {
-  LiveEpoch epoch(kRoot, 1, 0, 0, 2, 4, 10);
+  LiveEpoch epoch(kRoot, 1, 0, 0, 2, 4, 10, 0);
   epoch.decide(8, 0);
   epoch.end(3);
   CHECK(epoch.has_ended());
   CHECK(epoch.end_index() == 11);
   CHECK(ids(draws_of(epoch, 8, 4)) == std::vector<std::uint64_t>{8, 9, 10, 8});
-  LiveEpoch whole(kRoot, 1, 0, 0, 2, 4, 10);
+  LiveEpoch whole(kRoot, 1, 0, 0, 2, 4, 10, 0);
   whole.decide(8, 0);
   whole.end(0);
   CHECK(whole.end_index() == 8);
@@ -121,7 +150,7 @@ TEST_CASE("the last step is short, and its last block is filled up") {
 }
 
 TEST_CASE("a slice is cut where fills begin") {
-  LiveEpoch epoch(kRoot, 1, 40, 0, 2, 4, 10);
+  LiveEpoch epoch(kRoot, 1, 40, 0, 2, 4, 10, 0);
   epoch.decide(3, 0);
   Slice slice;
   slice.to = 4;
@@ -137,7 +166,7 @@ TEST_CASE("a slice is cut where fills begin") {
 }
 
 TEST_CASE("what is committed is forgotten, and what is not stays as it was decided") {
-  LiveEpoch epoch(kRoot, 1, 0, 0, 1, 4, 10);
+  LiveEpoch epoch(kRoot, 1, 0, 0, 1, 4, 10, 0);
   for (int step = 0; step < 5; ++step) epoch.decide(4, 0);
   const std::vector<Draw> before = draws_of(epoch, 12, 8);
   epoch.forget(12);
@@ -155,11 +184,13 @@ TEST_CASE("steps of any sizes have each record once, whatever is resumed where")
   while (next < 3900) {
     const auto ranks = static_cast<std::uint32_t>(1 + random.below(4));
     const auto batch = static_cast<std::uint32_t>(1 + random.below(6));
-    LiveEpoch epoch(kRoot, 1, next, fills, ranks, batch, 50);
+    const auto rehearsed = static_cast<std::uint32_t>(random.below(batch));
+    LiveEpoch epoch(kRoot, 1, next, fills, ranks, batch, 50, rehearsed);
     for (std::uint64_t steps = random.below(4); steps > 0; --steps) {
       const std::uint64_t whole = epoch.step_samples();
       const bool fill = epoch.can_fill(0) && random.below(2) == 0;
-      const std::uint64_t records = fill ? random.below(whole) : whole;
+      const std::uint64_t most = epoch.records_most(0);
+      const std::uint64_t records = fill ? random.below(most) : most;
       const std::uint64_t first = epoch.steps() * whole;
       epoch.decide(records, 0);
       for (const Draw& draw : draws_of(epoch, first, whole)) {

@@ -43,7 +43,7 @@ void Checker::begins(std::uint64_t seed) {
 void Checker::begins_live(std::uint64_t first, std::uint64_t end, bool ended) {
   if (live_) return;
   live_ = std::make_unique<LiveCheck>(order::KeyRoot{dataset_.version, seed_}, plan_.fills_from,
-                                      plan_.fills_cut);
+                                      plan_.fills_cut, plan_.rehearsed);
   live_->grew(first, end, ended);
 }
 
@@ -119,6 +119,7 @@ void Checker::count(const Step& step) {
 void Checker::count_live(const Step& step) {
   std::vector<std::vector<LiveCheck::Given>> ranks;
   std::uint64_t own = 0;
+  std::uint64_t rehearsed = 0;
   for (const auto& batch : step) {
     if (batch->epoch != step.front()->epoch) violated("a step of two epochs");
     if (batch->last != step.front()->last) violated("ranks disagree on the end of an epoch");
@@ -130,19 +131,17 @@ void Checker::count_live(const Step& step) {
       given.push_back({sample.visited, sample.occurrence, sample.rehearsed});
       count_draw(sample);
       check_replacement(sample);
-      if (sample.rehearsed) ++counts_.rehearsed;
-      if (!sample.rehearsed) ++own;
+      ++(sample.rehearsed ? rehearsed : own);
     }
   }
   const bool last = step.front()->last;
   if (tail_seen_) violated("a step after the last of its epoch");
   if (step.front()->samples.empty()) violated("a batch of nothing");
-  const bool is_short = step.front()->samples.size() < batch_samples_ ||
-                        own < ranks_ * batch_samples_ - counts_.rehearsed;
+  counts_.rehearsed += rehearsed;
   in_epoch_ += live_->count(ranks, batch_samples_, last);
-  if (last && !live_->is_over(plan_.drop_last, ranks_ * batch_samples_))
+  if (last && !live_->is_over(plan_.drop_last, ranks_, batch_samples_))
     violated("the last step of an epoch is not where it should be");
-  if (last && is_short && counts_.rehearsed == 0) check_fillers(step, own);
+  if (last && rehearsed == 0) check_fillers(step, own);
   tail_seen_ = last;
   ++counts_.counted_steps;
 }
@@ -317,7 +316,7 @@ void Checker::check_replacement(const Handed& sample) {
 
 // An epoch that had so many samples has no step left.
 bool Checker::is_over(std::uint64_t samples) const {
-  if (live_) return live_->is_over(plan_.drop_last, ranks_ * batch_samples_);
+  if (live_) return live_->is_over(plan_.drop_last, ranks_, batch_samples_);
   if (samples >= epoch_samples_) return true;
   return plan_.drop_last && epoch_samples_ - samples < ranks_ * plain_samples_;
 }

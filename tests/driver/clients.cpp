@@ -333,6 +333,9 @@ bool Driver::can_be_asked_for(const Client& client) const {
     return false;
   if (!plan.weights_policy.empty() && !has_weights_policy(plan)) return false;
   if (client.batch_samples <= client.plan.rehearsed) return false;
+  if (plan.order == Order::live && plan.rehearsed > 0 &&
+      (plan.fills_from == 0 || plan.fills_cut || !policy.empty()))
+    return false;
   return !client.plan.drop_last || client.nodes.size() * client.batch_samples <= epoch;
 }
 

@@ -26,6 +26,13 @@ bool LiveCheck::can_be_fill(const Given& given, std::uint64_t number, std::uint6
   });
 }
 
+// Without a record to draw, the step rehearses nothing.
+std::uint64_t LiveCheck::records_most(std::uint64_t ranks, std::uint32_t batch_samples) const {
+  const bool may_have_none =
+      window_ == 0 || *std::max_element(firsts_.begin(), firsts_.end()) >= next_;
+  return ranks * (batch_samples - (may_have_none ? 0 : rehearsed_));
+}
+
 std::uint64_t LiveCheck::count(const std::vector<std::vector<Given>>& ranks,
                                std::uint32_t batch_samples, bool last) {
   const auto is_record = [](const Given& given) { return !given.filled; };
@@ -64,14 +71,16 @@ std::uint64_t LiveCheck::count(const std::vector<std::vector<Given>>& ranks,
   if (is_short && fills != fills_) violated("a tail that is filled");
   if (fills != fills_ && most - least > 1) violated("records are not spread evenly");
   if (fills != fills_ && cut_ && least == 0) violated("a rank without a record");
+  if (all > records_most(ranks.size(), batch_samples)) violated("too little is rehearsed");
   const std::uint64_t records = next - next_;
   next_ = next;
   fills_ = fills;
   return records;
 }
 
-bool LiveCheck::is_over(bool drop_last, std::uint64_t step_samples) const {
-  return ended_ && (next_ == end_ || (drop_last && end_ - next_ < step_samples));
+bool LiveCheck::is_over(bool drop_last, std::uint64_t ranks, std::uint32_t batch_samples) const {
+  return ended_ &&
+         (next_ == end_ || (drop_last && end_ - next_ < records_most(ranks, batch_samples)));
 }
 
 }  // namespace batchflow::test

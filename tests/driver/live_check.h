@@ -1,7 +1,8 @@
 // What a live job is promised, by the rule written again (docs/order.md, "Live"): the steps that
 // count have the records in the order of their arrival, each once, spread evenly over the ranks.
 // Where too few had come, the rule draws the rest from the last records of the steps before. A step
-// that may be short draws from its own records if there are none before it.
+// that may be short draws from its own records if there are none before it. A job that rehearses
+// draws a part of each step, however many had come.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,8 @@ namespace batchflow::test {
 
 class LiveCheck {
  public:
-  LiveCheck(order::KeyRoot root, std::uint64_t window, bool cut)
-      : root_(root), window_(window), cut_(cut) {}
+  LiveCheck(order::KeyRoot root, std::uint64_t window, bool cut, std::uint32_t rehearsed)
+      : root_(root), window_(window), cut_(cut), rehearsed_(rehearsed) {}
 
   // The source has records [first, end), and if it has ended no others.
   void grew(std::uint64_t first, std::uint64_t end, bool ended);
@@ -31,16 +32,19 @@ class LiveCheck {
                       bool last);
 
   // No step can come that counts.
-  bool is_over(bool drop_last, std::uint64_t step_samples) const;
+  bool is_over(bool drop_last, std::uint64_t ranks, std::uint32_t batch_samples) const;
   std::uint64_t counted() const { return next_; }
   std::uint64_t fills() const { return fills_; }
 
  private:
+  // How many records the next step may have.
+  std::uint64_t records_most(std::uint64_t ranks, std::uint32_t batch_samples) const;
   bool can_be_fill(const Given& given, std::uint64_t number, std::uint64_t records) const;
 
   order::KeyRoot root_;
   std::uint64_t window_;
   bool cut_;
+  std::uint32_t rehearsed_;
   std::vector<std::uint64_t> firsts_{0};  // that the source had, at one time or another
   std::uint64_t end_ = 0;
   bool ended_ = false;

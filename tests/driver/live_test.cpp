@@ -250,18 +250,64 @@ TEST_CASE("another order of a source that grows is refused, and live of one that
                     [](engine::Refusal one) { return one == engine::Refusal::wrong_order; }));
 }
 
-// Its fills come from what the source has kept, and its position has no buffer.
-TEST_CASE("a job of a source that grows, and that rehearses, is refused") {
-  JobPlan rehearsing = live_job();
-  rehearsing.rehearsed = 2;
-  rehearsing.exemplars = {SampleId(1), SampleId(2)};
-  Hooks hooks;
-  std::vector<engine::Refusal> why;
-  hooks.commanded = [&](const engine::Command& command) {
-    if (const auto* one = std::get_if<engine::Refuse>(&command)) why.push_back(one->why);
+TEST_CASE("a job that rehearses has fills in each step behind the first, whatever has come") {
+  JobPlan job = live_job(2);
+  job.rehearsed = 1;
+  // 8 records, then 6 in each step, and the 2 that are left.
+  const Outcomes all = run(scenario_of({{ms(0), 64}}, {job}));
+  CHECK(all.counted_steps == 1 + 9 + 1);
+  CHECK(all.rehearsed == 9 * 2);
+  job.drop_last = true;
+  const Outcomes whole = run(scenario_of({{ms(0), 64}}, {job}));
+  CHECK(whole.counted_steps == 1 + 9);
+  CHECK(whole.rehearsed == 9 * 2);
+}
+
+TEST_CASE("a job that rehearses waits for its records, and then has more fills") {
+  JobPlan job = live_job(2);
+  job.rehearsed = 3;
+  job.fills_after = ms(10'000);  // longer than the source lasts
+  const Outcomes patient = run(scenario_of({{ms(0), 8}, {ms(300), 10}, {ms(600), 12}}, {job}));
+  CHECK(patient.counted_steps == 3);
+  CHECK(patient.rehearsed == 2 * 6);
+  CHECK(patient.longest_wait >= ms(250));
+  job.fills_after = ms(20);
+  const Outcomes filled = run(scenario_of({{ms(0), 8}, {ms(300), 10}, {ms(600), 12}}, {job}));
+  CHECK(filled.counted_steps > 3);
+  CHECK(filled.rehearsed == 8 * filled.counted_steps - 12);
+}
+
+TEST_CASE("a job of a source that grows rehearses what fills its steps, and nothing else") {
+  const auto refused = [](auto change) {
+    JobPlan job = live_job();
+    job.rehearsed = 2;
+    change(job);
+    Hooks hooks;
+    std::vector<engine::Refusal> why;
+    hooks.commanded = [&](const engine::Command& command) {
+      if (const auto* one = std::get_if<engine::Refuse>(&command)) why.push_back(one->why);
+    };
+    Driver(scenario_of({{ms(0), 64}}, {job}), policies::policy_list(), hooks).run();
+    REQUIRE(!why.empty());
+    return why.front();
   };
-  Driver(scenario_of({{ms(0), 64}}, {rehearsing}), policies::policy_list(), hooks).run();
-  CHECK(std::count(why.begin(), why.end(), engine::Refusal::wrong_order) >= 1);
+  constexpr auto kBad = engine::Refusal::bad_request;
+  CHECK(refused([](JobPlan& job) { job.rehearsed = job.batch_samples; }) == kBad);
+  CHECK(refused([](JobPlan& job) { job.fills_from = 0; }) == kBad);
+  CHECK(refused([](JobPlan& job) { job.fills_cut = true; }) == kBad);
+  CHECK(refused([](JobPlan& job) {
+          job.buffer_policy = "reservoir";
+          job.buffer_exemplars = 8;
+        }) == kBad);
+}
+
+TEST_CASE("exemplars that a live job reports are an error of its protocol") {
+  JobPlan job = live_job();
+  job.rehearsed = 2;
+  job.exemplars = {SampleId(1), SampleId(2)};
+  const Outcomes out = Driver(scenario_of({{ms(0), 64}}, {job}), policies::policy_list()).run();
+  CHECK(out.engine.protocol_errors == 1);
+  CHECK(out.jobs_done == 1);
 }
 
 TEST_CASE("corrupt records are replaced by others that are there") {
@@ -292,6 +338,8 @@ TEST_CASE("kills, resizes and sources of any speed lose no record and double non
       job.fills_after = ms(static_cast<std::int64_t>(random.below(10)));
       job.fills_from = random.below(3) == 0 ? 0 : random.below(40);
       job.fills_cut = random.below(3) == 0;
+      if (job.fills_from > 0 && !job.fills_cut && random.below(2) == 0)
+        job.rehearsed = static_cast<std::uint32_t>(random.below(job.batch_samples));
       job.drop_last = random.below(3) == 0;
       job.hold = us(static_cast<std::int64_t>(random.below(2000)));
       jobs.push_back(job);
@@ -332,6 +380,20 @@ TEST_CASE("kills, resizes and sources of any speed lose no record and double non
       FAIL_CHECK(said);
     }
   }
+}
+
+TEST_CASE("the checker sees a step that rehearses too little") {
+  JobPlan job = live_job();
+  job.rehearsed = 1;
+  Hooks hooks;
+  hooks.handed = [](std::vector<Handed>& samples, Rank, std::uint64_t step) {
+    if (step != 1) return;
+    samples[3].rehearsed = false;
+    samples[3].visited = samples[3].used = SampleId(7);
+    samples[3].occurrence = 0;
+  };
+  Driver driver(scenario_of({{ms(0), 100}}, {job}), policies::policy_list(), hooks);
+  CHECK_THROWS_AS(driver.run(), Violation);
 }
 
 TEST_CASE("the checker sees a record that is lost, doubled, or out of turn") {

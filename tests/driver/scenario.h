@@ -87,7 +87,7 @@ struct JobPlan {
   bool multinomial = false;            // weighted
   bool node_local = false;             // relaxed
   bool runs = false;                   // relaxed, of a dataset with bundles
-  std::uint32_t rehearsed = 0;         // of each batch, once there is a buffer
+  std::uint32_t rehearsed = 0;         // of each batch, once there is a buffer; live: a record
   std::uint32_t exemplars_in_100 = 0;  // after how many of its steps a rank reports some; at joins
   std::vector<SampleId> exemplars = {};  // what it reports whenever it joins
   // A buffer that the engine fills; without a policy it has none.

@@ -233,6 +233,20 @@ TEST_CASE("what cannot be right is refused with its place and what to write") {
   CHECK(refusal(job("rehearsal: {samples: 4, exemplars: 3}") + "grain: {samples_per_item: 4}\n") ==
         "s.yaml:5: key 'jobs.0.rehearsal.exemplars': 3 samples are not a whole number of items; "
         "write a multiple of grain.samples_per_item, which is 4");
+  const auto live = [](const std::string& more) {
+    return kCluster + "datasets: [{name: images, samples: 1000, bytes: 1kb, live: {per_s: 10}}]\n" +
+           "pipelines: [{name: train, steps: []}]\n" +
+           "jobs: [{dataset: images, pipeline: train, step: 1s, batch: 8, live: {" + more + "}}]\n";
+  };
+  CHECK(refusal(live("rehearsed: 7")) == "nothing");
+  CHECK(refusal(live("rehearsed: 0, fill: short")) == "nothing");
+  CHECK(refusal(live("rehearsed: 8")) ==
+        "s.yaml:4: key 'jobs.0.live.rehearsed': 8 of a batch of 8 leave no room for new ones; "
+        "write less than batch");
+  for (const char* fill : {"short", "none"})
+    CHECK(refusal(live(fmt::format("rehearsed: 1, fill: {}", fill))) ==
+          "s.yaml:4: key 'jobs.0.live.rehearsed': only full batches have records that the job has "
+          "had; write fill: rehearse, or leave it out");
   CHECK(refusal(job("nodes: [n-0, n-1, n-0]")) ==
         "s.yaml:5: key 'jobs.0.nodes': 'n-0' is there twice; leave one out");
   CHECK(refusal(kCluster + kData + kPipeline +

@@ -20,8 +20,10 @@ RANK = f"""
 import json, sys
 import batchflow
 rank, world, batch, job = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-live = batchflow.Live("clicks", **json.loads(sys.argv[5]))
-loader = batchflow.DataLoader(live, batch, rank=rank, world_size=world, job_name=job)
+asked = json.loads(sys.argv[5])
+rehearsed = asked.pop("rehearsed", None)
+live = batchflow.Live("clicks", **asked)
+loader = batchflow.DataLoader(live, batch, rank=rank, world_size=world, job_name=job, rehearsed=rehearsed)
 for got in loader:
     rows, classes = got[0].tolist(), got[1].tolist()
     for row, key in zip(rows, got.sample_keys.tolist()):
@@ -101,6 +103,16 @@ class Elsewhere(LiveCluster):
         self.assertEqual([rehearsed for _, _, rehearsed in lines], [0, 0, 8, 8])
         self.send(range(16, 24), end=True)
         self.check(lines + self.batches(job), 24)
+
+
+    def test_ranks_on_two_agents_rehearse_a_part_of_each_batch(self):
+        nodes = [self.agent("a"), self.agent("b")]
+        self.send(range(16 + 20 * 10), end=True)
+        ranks = [self.batches(job) for job in
+                 [self.rank(node, rank, 2, fill="rehearse", rehearsed=3) for rank, node in enumerate(nodes)]]
+        for batches in ranks:
+            self.assertEqual([rehearsed for _, _, rehearsed in batches], [0] + [3] * 20)
+        self.check([one for both in zip(*ranks) for one in both], 216)
 
 
 class ByAgents(LiveCluster):

@@ -613,11 +613,77 @@ class Refused(Fed):
 
     def test_a_buffer_to_rehearse_from_is_for_datasets_that_do_not_grow(self):
         buffer = {"policy": "reservoir", "samples": 10, "rehearsed": 1}
-        for name, value in (("rehearsal", buffer), ("rehearsed", 1), ("exemplars", [0, 1]),
-                            ("exemplars", []), ("exemplars", memoryview(array("q", [0, 1])))):
+        for name, value in (("rehearsal", buffer), ("exemplars", [0, 1]), ("exemplars", []),
+                            ("exemplars", memoryview(array("q", [0, 1])))):
             with self.subTest(name), self.assertRaisesRegex(
                     ValueError, rf"^{name}= is for datasets that do not grow; .*fill='rehearse'"):
                 self.loader(**{name: value})
+        with self.assertRaisesRegex(RuntimeError, "exemplars are for datasets that do not grow"):
+            self.loader(live=batchflow.Live("clicks"), rehearsed=1).report_exemplars([0, 1])
+
+    def test_only_full_batches_of_records_that_were_had_are_rehearsed(self):
+        for fill in ("short", None):
+            with self.subTest(fill=fill), \
+                    self.assertRaisesRegex(ValueError, rf"^rehearsed=1 with fill={fill!r}: .*leave rehearsed out"):
+                self.loader(live=batchflow.Live("clicks", fill=fill), rehearsed=1)
+            self.loader(live=batchflow.Live("clicks", fill=fill), rehearsed=0)
+        with self.assertRaisesRegex(ValueError, "rehearsed=4 of batch_size=4 leaves no room"):
+            self.loader(live=batchflow.Live("clicks"), rehearsed=4)
+
+
+class Rehearsed(Fed):
+    """A part of each batch are records that the job has had, however many have come."""
+
+    def rehearsing(self, **arguments):
+        return self.loader(8, batchflow.Live("clicks", window=20), rehearsed=3, **arguments)
+
+    def check(self, batches, records):
+        """8 records, 5 in each batch behind that one, and what is left."""
+        had = []
+        for batch in batches:
+            new = self.numbers(batch)
+            last = len(had) + len(new) == records
+            if not had or (last and not batch.rehearsed):
+                self.assertEqual(batch.rehearsed, 0)
+            else:
+                self.assertEqual((len(new), batch.rehearsed), (5, 3))
+                old = batch.sample_keys.tolist()[5:]
+                self.assertTrue(set(old) <= set(had[-20:]), (old, had[-20:]))
+                self.assertEqual([row[0] for row in batch[0].tolist()][5:], old)
+                self.assertEqual([marks & batchflow.REHEARSED for marks in batch.marks.tolist()[5:]],
+                                 [batchflow.REHEARSED] * 3)
+            had += new
+        self.assertEqual(had, list(range(records)))
+
+    def test_each_batch_has_its_part_and_each_record_comes_once(self):
+        self.send(range(8 + 5 * 20 + 3), end=True)
+        batches = list(self.rehearsing(copy=True))
+        self.assertEqual([batch.rehearsed for batch in batches], [0] + [3] * 20 + [0])
+        self.check(batches, 111)
+
+    def test_what_is_rehearsed_is_the_same_again(self):
+        self.send(range(108), end=True)
+        first, second = ([batch.sample_keys.tolist() for batch in self.rehearsing()] for _ in range(2))
+        self.assertEqual(first, second)
+
+    def test_a_job_goes_on_from_its_state_and_when_its_service_is_killed(self):
+        self.send(range(108), end=True)
+        keys = [batch.sample_keys.tolist() for batch in self.rehearsing()]
+        loader, had = self.rehearsing(), []
+        for i, batch in enumerate(loader):
+            had.append(batch.sample_keys.tolist())
+            if i == 6:
+                self.daemon.kill(signal.SIGKILL)
+                self.daemon.start()
+            if i == 10:
+                state = loader.state_dict()
+                break
+        del batch
+        loader.close()
+        again = self.rehearsing()
+        again.load_state_dict(state)
+        had += [batch.sample_keys.tolist() for batch in again]
+        self.assertEqual(had, keys)
 
 
 class Sent(Fed):

@@ -274,6 +274,19 @@ TEST_CASE(
   CHECK(job.live.fill_age_s == doctest::Approx(1.0).epsilon(0.06));
 }
 
+// The first step has 10 records, and each later one 6; 4 are left for the last.
+TEST_CASE("a job that rehearses has so many fills in each batch, however fast its source is") {
+  for (const char* per_s : {"100000", "500"}) {
+    CAPTURE(per_s);
+    const output::RunResult run =
+        simulate_live(yaml(fmt::format("arrivals: even, per_s: {}", per_s),
+                           {"batch: 10, step: 5ms, live: {wait: 1s, rehearsed: 4}"}, "2000"))
+            .run;
+    CHECK(run.jobs[0].samples == 2000);
+    CHECK(run.jobs[0].rehearsed == 331 * 4);
+  }
+}
+
 // 4 MB / 4 / (1000 + 64) records.
 TEST_CASE("a job fills steps from no more records than take a quarter of the log") {
   const Seen seen =

@@ -63,8 +63,8 @@ bool RankAnswers::take_exemplars(const RankEnd& end) {
                                        [&](SampleId sample) { return sample.value < samples; });
   const bool follows = part.first == 0 || part.first == job.buffer_samples;
   if (end.rank != 0 || job.request.order_options.rehearsed == 0 ||
-      job.request.order_options.buffer_exemplars > 0 || !are_samples || !follows ||
-      part.first + part.count > order::kExemplarsMost)
+      job.request.order == Order::live || job.request.order_options.buffer_exemplars > 0 ||
+      !are_samples || !follows || part.first + part.count > order::kExemplarsMost)
     return false;
   job.buffer_samples = part.first + part.count;
   if (job.running)

@@ -55,6 +55,8 @@ TEST_CASE("orders that no job can have are refused, and the error says what to w
                                            : Order::relaxed;
     request.order_options = {options.draws, options.drawing == BF_MULTINOMIAL,
                              options.node_local != 0, options.runs != 0, options.rehearsed};
+    request.order_options.fills_from = options.fills_from;
+    request.order_options.fills_cut = options.fills_cut != 0;
     for (std::size_t i = 0; i < options.exemplars_count; ++i)
       request.exemplars.emplace_back(options.exemplars[i]);
     ByHand client(rows.config.socket);
@@ -76,7 +78,19 @@ TEST_CASE("orders that no job can have are refused, and the error says what to w
   refused(
       BF_WEIGHTED, [](Options& o) { o.rehearsed = 1; }, "and this one is weighted");
   refused(
-      BF_LIVE, [](Options& o) { o.rehearsed = 1; }, "and this one is live");
+      BF_LIVE, [](Options& o) { o.rehearsed = 1; },
+      "steps of this live job have new records alone");
+  refused(
+      BF_LIVE, [](Options& o) { o.rehearsed = o.fills_from = 9, o.fills_cut = 1; },
+      "steps of this live job are short");
+  refused(
+      BF_LIVE, [](Options& o) { o.rehearsed = 32, o.fills_from = 9; }, "no room for new samples");
+  refused(
+      BF_LIVE,
+      [&](Options& o) {
+        o.rehearsed = 1, o.fills_from = 9, o.exemplars = keys.data(), o.exemplars_count = 3;
+      },
+      "a buffer of exemplars is for datasets that do not grow");
   refused(
       BF_STRICT, [](Options& o) { o.rehearsed = 32; }, "no room for new samples");
   refused(
