@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/check.h"
+#include "core/base/saturating.h"
 #include "core/engine/books.h"
 #include "core/engine/grants.h"
 
@@ -190,8 +191,13 @@ bool Assembly::gather(Job& job, EpochRun& run, BatchIndex index) {
     const Request request = s_.requests.open(RequestKind::transfer, index.value, i);
     piece.request = request.id;
     batch.written = true;
-    s_.emit(Transfer{request, s_.memory[block->share].spec.place, s_.memory[batch.share].spec.place,
-                     block->share, block->slot, batch.share, batch.slot, piece.slice, piece.offset,
+    const Place from = s_.memory[block->share].spec.place;
+    const Place to = s_.memory[batch.share].spec.place;
+    set_out(
+        s_, piece.on_way, from, to,
+        saturating_product(piece.slice.to - piece.slice.from, s_.streams[job.stream].sample_bytes));
+    s_.emit(Transfer{request, from, to, block->share, block->slot, batch.share, batch.slot,
+                     piece.slice, piece.offset,
                      std::max(job.batch_samples, s_.streams[job.stream].block_samples)});
     // The piece may have been copied before, and have come to nothing.
     const std::uint32_t end = piece.offset + (piece.slice.to - piece.slice.from);
@@ -333,6 +339,7 @@ void Assembly::transferred(const TransferDone& event) {
   Piece& piece = batch.pieces[record->part];
   s_.requests.close(event.request.id);
   piece.request = RequestId::none();
+  leave_link(s_, piece.on_way, event.outcome == Outcome::done);
   Block* block = s_.at(piece.block);
   if (block) {
     BF_CHECK(block->transfers > 0);
@@ -363,6 +370,7 @@ void Assembly::lost_block(Handle handle) {
           s_.emit(Cancel{s_.requests.latest(piece.request)});
           s_.requests.close(piece.request);
           piece.request = RequestId::none();
+          leave_link(s_, piece.on_way, false);
           s_.look_at(job);
         }
       }

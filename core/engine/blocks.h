@@ -12,6 +12,7 @@
 #include "core/base/types.h"
 #include "core/engine/event.h"
 #include "core/engine/indices.h"
+#include "core/engine/link.h"
 #include "core/engine/memory.h"
 #include "core/order/lanes.h"
 #include "core/order/order.h"
@@ -58,6 +59,10 @@ struct Node {
 
   // Reads: from the store to here, under way
   std::uint32_t store_reads = 0;
+
+  // core/engine/books.h: what comes from other nodes, and what goes to them
+  Link in;
+  Link out;
 
   // BlockParts: makings that wait for staging memory, in the order in which they came. Preparation
   // clears them when the node is lost.
@@ -267,6 +272,7 @@ struct OpenRead {
     RequestId id;  // of its request: else the read is over, and another has its index
   };
   std::vector<Follower> followers;
+  OnWay on_way;  // of its present attempt, from another node
   std::uint32_t attempts = 0;
   bool sent = false;  // else it follows another read
   bool done = false;

@@ -20,6 +20,7 @@
 #pragma once
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/seconds.h"
 #include "core/engine/state.h"
@@ -194,6 +195,25 @@ inline std::uint32_t takers_of(const EngineState& s, const Block& block) {
   const order::Lanes& lanes = *s.streams[block.stream].lanes;
   if (!lanes.valid(block.ref)) return block.grants;
   return block.grants + lanes.needed(block.ref) + lanes.may_join(block.ref);
+}
+
+// Bytes set out from one node to another. What stays on a node uses no link, and what comes from a
+// store is not counted: the engine does not know whether a link is in its way.
+inline void set_out(EngineState& s, OnWay& way, const Place& from, const Place& to, Bytes bytes) {
+  if (from.tier == Tier::store || from.node == to.node) return;
+  way = {bytes, s.now, s.node_of.at(from.node), s.node_of.at(to.node)};
+  s.nodes[way.from].out.begin(bytes);
+  s.nodes[way.to].in.begin(bytes);
+}
+
+// They have come, or nothing came of them.
+inline void leave_link(EngineState& s, OnWay& way, bool came) {
+  const OnWay gone = std::exchange(way, {});
+  if (gone.bytes == 0) return;
+  for (Link* link : {&s.nodes[gone.from].out, &s.nodes[gone.to].in}) {
+    link->end(gone.bytes);
+    if (came) link->carried(gone.since, s.now, gone.bytes);
+  }
 }
 
 // Tells the eviction policy how many jobs the resident block is still good for.

@@ -116,6 +116,7 @@ void Delivery::take_back(BatchIndex index) {
       unpin(s_, block->share, block->item);
     }
     piece.block = {};
+    leave_link(s_, piece.on_way, false);
     if (piece.request.is_none()) continue;
     s_.emit(Cancel{s_.requests.latest(piece.request)});
     s_.requests.close(piece.request);

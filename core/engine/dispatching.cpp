@@ -14,6 +14,11 @@ namespace {
 // How many needs are weighed in the time in which one sample is looked up.
 constexpr std::size_t kNeedsASample = 8;
 
+// REQUIRES: some <= all
+Bytes fraction(Bytes bytes, std::uint64_t some, std::uint64_t all) {
+  return static_cast<Bytes>(static_cast<unsigned __int128>(bytes) * some / all);
+}
+
 }  // namespace
 
 // A stream has a share on each of many nodes, and shares seldom change.
@@ -219,22 +224,51 @@ std::optional<Charges::Site> Dispatching::site(const Job& job) {
   return charges_.site(stream, job, open);
 }
 
+// Shows the nodes on which the job's block could be made. What is read from other nodes and what
+// goes to them follows from what nodes keep and from where ranks are: to say it of this block
+// alone, its samples would have to be looked up for each node.
+void Dispatching::view_nodes(const Job& job, const WorkCandidate& work) {
+  const Stream& stream = s_.streams[job.stream];
+  const Dataset& dataset = s_.datasets[stream.dataset];
+  const Bytes kept = item_shares_.kept_for_others(stream);
+  Slots all_ranks = 0;
+  for (const StreamNode& part : stream.nodes) all_ranks += part.ranks;
+  node_views_.clear();
+  for (const Charges::Site& one : possible_) {
+    const StreamNode& part = stream.nodes[one.part];
+    const Node& node = s_.nodes[part.index];
+    NodeCandidate& view = node_views_.emplace_back();
+    view.node = part.node;
+    view.ranks = ranks_on(job, part.node);
+    view.workers = node.workers;
+    view.started = node.started;
+    view.ahead = charges_.blocks_of(job, part.node);
+    view.kept = item_shares_.kept_on(part.index, dataset);
+    view.in_per_s = node.in.bytes_per_s(s_.now);
+    view.out_per_s = node.out.bytes_per_s(s_.now);
+    view.coming = node.in.on_way();
+    view.going = node.out.on_way();
+    if (kept > 0) {
+      const Bytes here = item_shares_.kept_for_others(part.index, stream);
+      view.to_fetch =
+          fraction(kept - std::min(kept, here), stream.block_samples, dataset.catalogue->samples());
+    }
+    if (job.node_local) {
+      view.to_send = view.ranks > 0 ? 0 : stream.block_bytes;
+    } else if (all_ranks > 0) {
+      const Bytes all = saturating_product(stream.block_bytes, work.needed_by);
+      view.to_send = fraction(all, all_ranks - part.ranks, all_ranks);
+    }
+  }
+}
+
 // Where the policy wants the job's block made. REQUIRES: nothing was started since `site`.
 Charges::Site Dispatching::choose_site(const Job& job, const WorkCandidate& work,
                                        Charges::Site usual) {
   const Stream& stream = s_.streams[job.stream];
   charges_.sites(stream, job, open_parts_[stream.id.value], possible_);
   if (possible_.size() < 2) return usual;
-  node_views_.clear();
-  for (const Charges::Site& one : possible_) {
-    const StreamNode& part = stream.nodes[one.part];
-    const Node& node = s_.nodes[part.index];
-    const auto ranks = std::count_if(job.ranks.begin(), job.ranks.end(),
-                                     [&](const RankState& rank) { return rank.node == part.node; });
-    node_views_.push_back({part.node, static_cast<std::uint32_t>(ranks), node.workers, node.started,
-                           charges_.blocks_of(job, part.node),
-                           item_shares_.kept_on(part.index, s_.datasets[stream.dataset])});
-  }
+  view_nodes(job, work);
   const NodesView view{work, node_views_};
   const Asking asking(s_.memory.asked(), view);
   const std::size_t choice = dispatch_->choose_node(view);

@@ -92,6 +92,7 @@ class Dispatching {
   void open(const Job& job);
   std::optional<Charges::Site> site(const Job& job);
   Charges::Site choose_site(const Job& job, const WorkCandidate& work, Charges::Site usual);
+  void view_nodes(const Job& job, const WorkCandidate& work);
   void open_where_room_is();
 
   EngineState& s_;

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "core/base/check.h"
 #include "core/base/config_value.h"
@@ -29,6 +30,24 @@ std::string text_of(const View& view) {
   QuestionText shown;
   write_question(shown, view);
   return fmt::to_string(shown);
+}
+
+// BF_CHECKs that what is on the way to and from each node is what requests have under way.
+void check_links(const EngineState& s) {
+  std::vector<Bytes> in(s.nodes.size()), out(s.nodes.size());
+  const auto count = [&](const OnWay& way) {
+    if (way.bytes == 0) return;
+    out.at(way.from.value) += way.bytes;
+    in.at(way.to.value) += way.bytes;
+  };
+  s.reads.each([&](ReadIndex read) { count(s.reads[read].on_way); });
+  s.batches.each([&](BatchIndex batch) {
+    for (const Piece& piece : s.batches[batch].pieces) count(piece.on_way);
+  });
+  s.nodes.each([&](NodeIndex index) {
+    BF_CHECK(s.nodes[index].in.on_way() == in[index.value]);
+    BF_CHECK(s.nodes[index].out.on_way() == out[index.value]);
+  });
 }
 
 }  // namespace
@@ -223,6 +242,7 @@ void Engine::check_consistency() const {
     BF_CHECK(node.lost || !parts_->s.config.count_staging || staging.used <= staging.granted);
   }
   parts_->dispatching.check_consistency();
+  check_links(parts_->s);
   parts_->s.streams.each(
       [&](StreamId index) { parts_->s.streams[index].lanes->check_consistency(); });
   std::vector<Slots> needed;  // by share

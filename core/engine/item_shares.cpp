@@ -295,6 +295,35 @@ double ItemShares::kept_on(NodeIndex node, const Dataset& dataset) const {
   return static_cast<double>(part.share->residents()) / static_cast<double>(part.spec.items);
 }
 
+Bytes ItemShares::kept_for_others(NodeIndex node, const Stream& stream) const {
+  const Dataset& dataset = s_.datasets[stream.dataset];
+  std::uint64_t encoded = 0;
+  std::uint64_t decoded = 0;
+  const ItemCaches& caches = this->caches(dataset.id);
+  for (const ItemCache* cache = caches.first(node); cache; cache = caches.next(*cache)) {
+    if (cache->prefix != 0 && cache->prefix != stream.pipeline->prefix_hash) continue;
+    for (const ShareId share : {cache->dram, cache->nvme}) {
+      if (share.is_none()) continue;
+      const SharePart& part = s_.memory[share];
+      (cache->prefix == 0 ? encoded : decoded) += std::uint64_t{part.share->residents()}
+                                                  << part.spec.bundle_shift;
+    }
+  }
+  return saturating_sum(
+      saturating_product(decoded, stream.pipeline->decoded_bytes),
+      saturating_product(encoded - std::min(encoded, decoded), dataset.catalogue->mean_bytes()));
+}
+
+Bytes ItemShares::kept_for_others(const Stream& stream) const {
+  const ItemCaches& caches = this->caches(s_.datasets[stream.dataset].id);
+  Bytes sum = 0;
+  if (!caches.homes()) return sum;
+  for (const ItemCache& cache : caches.all()) {
+    if (cache.prefix == 0) sum = saturating_sum(sum, kept_for_others(cache.node, stream));
+  }
+  return sum;
+}
+
 void ItemShares::purge(DatasetId dataset, SampleId sample) {
   for (const ItemCache& cache : caches(dataset).all()) {
     for (const ShareId index : {cache.dram, cache.nvme}) {

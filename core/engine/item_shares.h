@@ -92,6 +92,11 @@ class ItemShares {
   double cached(const Stream& stream) const;
   // How much of the dataset the node keeps in memory as it is stored, from 0 to 1.
   double kept_on(NodeIndex node, const Dataset& dataset) const;
+  // How many bytes of the stream's samples the node has for other nodes that make blocks of them.
+  // Samples that it keeps both decoded and as they are stored are read decoded.
+  Bytes kept_for_others(NodeIndex node, const Stream& stream) const;
+  // The sum of them for all nodes; 0 where nodes share nothing.
+  Bytes kept_for_others(const Stream& stream) const;
   // How many samples of the dataset all nodes together are to keep in memory, as they are stored.
   std::uint64_t samples_kept(const Dataset& dataset) const;
 

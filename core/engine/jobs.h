@@ -163,6 +163,7 @@ struct Piece {
   enum class State : std::uint8_t { missing, copying, there } state = State::missing;
   Handle block;  // while copying or delivered in place
   RequestId request = RequestId::none();
+  OnWay on_way;  // while copying, from another node
 };
 
 // Assembly changes what a batch is made of, and Delivery how far its rank is with it. Listed makes

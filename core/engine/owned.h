@@ -22,6 +22,10 @@ class Owned {
   bool any(Is is) const {
     return value_.any(is);
   }
+  template <class Visit>
+  void each(Visit visit) const {
+    value_.each(visit);
+  }
   std::uint32_t size() const { return static_cast<std::uint32_t>(value_.size()); }
 
   // For `this` of an owner.

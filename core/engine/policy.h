@@ -328,6 +328,18 @@ struct NodeCandidate {
   std::uint32_t started;  // blocks that are read or prepared
   std::uint32_t ahead;    // blocks of the job that are there, not taken yet
   double kept;            // the part of the dataset that is in its memory, as it is stored
+  // Its link, which carries samples that other nodes keep, and blocks to ranks of other nodes: how
+  // fast bytes came to it and went of late, and how many are on the way now. Requests side by side
+  // share a link, so each is slower than the link is. A rate is 0 until it is known, and after a
+  // minute without any.
+  std::uint64_t in_per_s = 0;
+  std::uint64_t out_per_s = 0;
+  Bytes coming = 0;
+  Bytes going = 0;
+  // If the block is made here: about how much of it is read from other nodes, and how much goes to
+  // ranks of other nodes.
+  Bytes to_fetch = 0;
+  Bytes to_send = 0;
 };
 
 struct NodesView {

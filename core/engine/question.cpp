@@ -68,8 +68,9 @@ void write_question(QuestionText& out, const DispatchView& view) {
 void write_question(QuestionText& out, const NodesView& view) {
   fmt::format_to(to(out), "a block for job {}; ", view.work.job.value);
   write_list(out, "nodes", view.candidates, [&](const NodeCandidate& one) {
-    fmt::format_to(to(out), "node {}: {} of its ranks, {} workers, {} blocks started",
-                   one.node.value, one.ranks, one.workers, one.started);
+    fmt::format_to(to(out),
+                   "node {}: {} of its ranks, {} workers, {} blocks started, {} bytes to fetch",
+                   one.node.value, one.ranks, one.workers, one.started, one.to_fetch);
   });
 }
 

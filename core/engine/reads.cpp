@@ -138,12 +138,25 @@ bool Reads::has_holder_here(const OpenRead& read) const {
   });
 }
 
+// What an attempt to read these from another node has to bring.
+Bytes Reads::carried_bytes(const OpenRead& read, std::span<const SampleId> samples) const {
+  if (read.form == Form::decoded)
+    return saturating_product(samples.size(), s_.memory[read.source].spec.slot_bytes);
+  const Catalogue& catalogue = *s_.datasets[s_.dataset_of.at(read.dataset)].catalogue;
+  if (catalogue.is_uniform()) return saturating_product(samples.size(), catalogue.largest_bytes());
+  Bytes bytes = 0;
+  for (const SampleId sample : samples) bytes = saturating_sum(bytes, catalogue.bytes(sample));
+  return bytes;
+}
+
 void Reads::send_read(OpenRead& read) {
   const Place keep_at = read.keep.is_none() ? Place{} : s_.memory[read.keep].spec.place;
   const std::vector<SampleId>& samples = read.missing.empty() ? read.samples : read.missing;
   Read command{read.request, read.dataset, read.from, read.to,      read.form,
                read.keep,    keep_at,      read.held, read.lineage, s_.arena.copy(samples)};
   command.bundle_shift = read.bundle_shift;
+  if (!read.source.is_none())
+    set_out(s_, read.on_way, read.from, read.to, carried_bytes(read, samples));
   read.sent = true;
   s_.emit(command);
   ++s_.counters.reads;
@@ -355,6 +368,7 @@ void Reads::done(const ReadDone& event) {
   const ReadIndex index(record->subject);
   OpenRead& read = reads_[index];
   if (read.done) return s_.stale();
+  leave_link(s_, read.on_way, event.outcome == Outcome::done);
   if (event.outcome != Outcome::done) return fail(index, event.failed);
   end(read);
   read.in_part = false;
@@ -450,6 +464,7 @@ void Reads::give_up_copies(ReadIndex index) {
 // Nothing more comes of the read.
 void Reads::end(OpenRead& read) {
   read.done = true;
+  leave_link(s_, read.on_way, false);
   if (read.from.tier != Tier::store) return;
   BF_CHECK(s_.nodes[read.node].store_reads > 0);
   if (--s_.nodes[read.node].store_reads == 0) s_.store_is_idle(read.node);

@@ -119,6 +119,7 @@ class Reads {
   bool has_holder_here(const OpenRead& read) const;
   void let_go(ReadHolds& held, ReadIndex read);
   Bytes bytes_of(const OpenRead& read, SampleId sample) const;
+  Bytes carried_bytes(const OpenRead& read, std::span<const SampleId> samples) const;
   bool add(ReadHolds& held, ReadIndex read, std::uint32_t waiter, bool all);
   void hold(ReadHolds& held, ShownIndex shown);
   void leave(ReadHolds& held, std::uint32_t waiter);

@@ -149,6 +149,9 @@ class Dispatch {
                   static_cast<std::uint32_t>(random.below(65)),
                   static_cast<std::uint32_t>(random.below(9)),
                   random.unit()};
+      for (std::uint64_t* bytes : {&nodes[i].in_per_s, &nodes[i].out_per_s, &nodes[i].coming,
+                                   &nodes[i].going, &nodes[i].to_fetch, &nodes[i].to_send})
+        *bytes = random.draw() >> random.below(64);
     }
     const std::size_t node = policy_->choose_node({work[0], nodes});
     must(node < nodes.size(), "it chooses node {} of {}", node, nodes.size());

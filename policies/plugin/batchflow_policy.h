@@ -36,7 +36,7 @@ enum {
   BF_POLICY_UNSTABLE = 1, /* of the unstable tables */
   /* Of the classes in core/engine/policy.h, by the rules of the Itanium C++ ABI: it grows with any
    * change of theirs. */
-  BF_POLICY_OBJECT = 2
+  BF_POLICY_OBJECT = 3
 };
 
 /* -------------------------------------------------------------------------------- numbers ---- */
@@ -212,6 +212,12 @@ typedef struct bf_node_candidate {
   uint32_t ahead;
   uint32_t reserved;
   double kept;
+  uint64_t in_per_s;
+  uint64_t out_per_s;
+  uint64_t coming;
+  uint64_t going;
+  uint64_t to_fetch;
+  uint64_t to_send;
 } bf_node_candidate;
 
 typedef struct bf_nodes_view {

@@ -103,6 +103,12 @@ BATCHFLOW_SAME_FIELD(bf_node_candidate, engine::NodeCandidate, workers);
 BATCHFLOW_SAME_FIELD(bf_node_candidate, engine::NodeCandidate, started);
 BATCHFLOW_SAME_FIELD(bf_node_candidate, engine::NodeCandidate, ahead);
 BATCHFLOW_SAME_FIELD(bf_node_candidate, engine::NodeCandidate, kept);
+BATCHFLOW_SAME_FIELD(bf_node_candidate, engine::NodeCandidate, in_per_s);
+BATCHFLOW_SAME_FIELD(bf_node_candidate, engine::NodeCandidate, out_per_s);
+BATCHFLOW_SAME_FIELD(bf_node_candidate, engine::NodeCandidate, coming);
+BATCHFLOW_SAME_FIELD(bf_node_candidate, engine::NodeCandidate, going);
+BATCHFLOW_SAME_FIELD(bf_node_candidate, engine::NodeCandidate, to_fetch);
+BATCHFLOW_SAME_FIELD(bf_node_candidate, engine::NodeCandidate, to_send);
 
 BATCHFLOW_SAME(bf_node_view, engine::NodeView);
 BATCHFLOW_SAME_FIELD(bf_node_view, engine::NodeView, node);
