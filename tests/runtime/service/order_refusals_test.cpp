@@ -81,7 +81,7 @@ TEST_CASE("orders that no job can have are refused, and the error says what to w
       BF_LIVE, [](Options& o) { o.rehearsed = 1; },
       "steps of this live job have new records alone");
   refused(
-      BF_LIVE, [](Options& o) { o.rehearsed = o.fills_from = 9, o.fills_cut = 1; },
+      BF_LIVE, [](Options& o) { o.rehearsed = 9, o.fills_from = 9, o.fills_cut = 1; },
       "steps of this live job are short");
   refused(
       BF_LIVE, [](Options& o) { o.rehearsed = 32, o.fills_from = 9; }, "no room for new samples");
