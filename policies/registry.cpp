@@ -52,6 +52,7 @@
   POLICY(dispatch_coordinated)         \
   POLICY(dispatch_streaming_batch)     \
   POLICY(dispatch_batchflow)           \
+  POLICY(dispatch_nearest_by_link)     \
   POLICY(scaling_static)               \
   POLICY(scaling_look_ahead)           \
   POLICY(scaling_cachew)               \

@@ -86,8 +86,10 @@ TEST_CASE("two processes give the same commands") {
 TEST_CASE("a journal replayed into a new engine gives the same commands") {
   std::uint64_t replayed = 0;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
-    const Scenario scenario = random_scenario(seed);
+    Scenario scenario = random_scenario(seed);
     if (loses_its_engine(scenario)) continue;
+    // Of its own choice it is seldom one that chooses nodes, by what it is shown of their links.
+    if (seed % 4 == 0) scenario.config.policies.dispatch = "nearest-by-link";
     engine::Catalogues catalogues;
     for (const DatasetPlan& plan : scenario.datasets) {
       catalogues.add(plan.id, plan.catalogue());

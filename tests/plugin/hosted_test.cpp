@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 
@@ -127,6 +128,7 @@ TEST_CASE("plugins of the other kinds answer what the built-in policies answer")
       {"selection_deepio", "selection=deepio"},
       {"dispatch_round_robin", "dispatch=round-robin:users=true"},
       {"dispatch_earliest_deadline", "dispatch=earliest-deadline"},
+      {"dispatch_nearest_by_link", "dispatch=nearest-by-link"},
       {"scaling_look_ahead", "scaling=look-ahead"},
       {"rehearsal_reservoir", "rehearsal=reservoir"},
       {"rehearsal_prioritised", "rehearsal=prioritised"},
@@ -245,6 +247,39 @@ TEST_CASE("a host with shorter structs is understood") {
     CHECK(functions.next(made, &view) == built_in->next({Instant{}, work}));
   }
   policy.common->end(made);
+}
+
+TEST_CASE("a host that shows less or more of a node is understood") {
+  // An earlier version shows nothing of links; a later one shows what this plugin does not know.
+  for (const std::size_t bytes :
+       {offsetof(bf_node_candidate, in_per_s), sizeof(bf_node_candidate) + 16}) {
+    CAPTURE(bytes);
+    static bf_policy_host host;
+    host = plugin::policy_host();
+    host.struct_bytes[BF_STRUCT_NODE_CANDIDATE] = static_cast<std::uint32_t>(bytes);
+    const bf_policy& policy =
+        *tables_of(*plugin_file("dispatch_nearest_by_link"), host).policies[0];
+    const auto& functions = *static_cast<const bf_dispatch_unstable*>(policy.unstable);
+    bf_policy_context context{};
+    void* const made = policy.common->make(policy.user, &context);
+    REQUIRE(made != nullptr);
+    // The second node has less before it, and a link that is slow.
+    std::vector<engine::NodeCandidate> nodes(2);
+    nodes[0] = {NodeId(1), 1, 1, 3, 0, 0};
+    nodes[1] = {NodeId(2), 1, 1, 1, 0, 0};
+    nodes[1].in_per_s = 1000;
+    nodes[1].to_fetch = 10'000;
+    for (engine::NodeCandidate& one : nodes) one.to_send = 1;
+    std::string packed(2 * bytes, '\xff');
+    for (std::size_t i = 0; i < 2; ++i)
+      std::memcpy(&packed[i * bytes], &nodes[i], std::min(bytes, sizeof(bf_node_candidate)));
+    engine::WorkCandidate work{};
+    work.prepare_s = 1;
+    const bf_nodes_view view{reinterpret_cast<const bf_work_candidate*>(&work),
+                             reinterpret_cast<const bf_node_candidate*>(packed.data()), 2};
+    CHECK(functions.choose_node(made, &view) == (bytes > sizeof(bf_node_candidate) ? 0u : 1u));
+    policy.common->end(made);
+  }
 }
 
 TEST_CASE("what a policy saves is handed to the next version of it") {

@@ -116,6 +116,54 @@ TEST_CASE("batchflow serves by slack, weight and latency target") {
   CHECK(next(20 * kMs) == 0);
 }
 
+TEST_CASE("nearest-by-link makes a block where it is there first, links included") {
+  engine::WorkCandidate work{};
+  work.prepare_s = 1;
+  std::vector<engine::NodeCandidate> nodes(2);
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    nodes[i] = {NodeId(i), 1, 4, 3, 0, 0.5};
+    nodes[i].to_fetch = 1000;
+    nodes[i].to_send = 2000;
+  }
+  const auto policy = dispatch("nearest-by-link");
+  REQUIRE(policy->chooses_nodes());
+  const auto chosen = [&] { return policy->choose_node({work, nodes}); };
+  // Alike: 4 blocks on 4 workers. One block more makes 1.25 s of 1, and 5 workers 1 s of 1.25.
+  CHECK(chosen() == 0);
+  nodes[0].started = 4;
+  CHECK(chosen() == 1);
+  nodes[0].workers = 5;
+  CHECK(chosen() == 0);
+  // What is not known of a link costs nothing. Known, it is 0.1 s for what comes and 0.4 s for what
+  // goes; and on the second node 0.05 s and 0.2 s, of which half is for what goes before it.
+  nodes[0].in_per_s = 10'000, nodes[0].out_per_s = 5'000;
+  CHECK(chosen() == 1);
+  nodes[1].in_per_s = 40'000, nodes[1].coming = 1000;
+  nodes[1].out_per_s = 20'000, nodes[1].going = 2000;
+  CHECK(chosen() == 1);
+  nodes[1].coming = 7000;  // 0.2 s
+  CHECK(chosen() == 1);
+  nodes[1].going = 5000;  // 0.35 s
+  CHECK(chosen() == 0);
+  // Where a block needs nothing of a link, it matters neither how slow that is nor what is on it.
+  nodes[1].to_fetch = nodes[1].to_send = 0;
+  nodes[1].ranks = 0;
+  CHECK(chosen() == 1);
+  // Of nodes that are alike, the one with more ranks.
+  nodes[0] = nodes[1];
+  CHECK(chosen() == 0);
+  nodes[1].ranks = 1, nodes[1].to_send = nodes[0].to_send = 10;
+  CHECK(chosen() == 1);
+  // A node that takes the whole block itself makes it, and of two of these the one whose ranks have
+  // less ahead.
+  nodes[0].ranks = 2, nodes[0].ahead = 3, nodes[0].to_send = 0, nodes[0].started = 60;
+  CHECK(chosen() == 0);
+  nodes[1].ahead = 2, nodes[1].to_send = 0;
+  CHECK(chosen() == 0);
+  nodes[1].ahead = 1;
+  CHECK(chosen() == 1);
+}
+
 TEST_CASE("bounded-lag holds back a job that is ahead, at any deadline") {
   ClosedLoop loop({kMs, 8 * kMs});
   // As by deadline, but job 0 stops when it is 2 blocks ahead: 0 (1:0), 1 (1:1), 0 0 (3:1), now

@@ -47,7 +47,7 @@ target_link_options(batchflow_plugin_fast_math PRIVATE -Ofast)
 
 # Built-in policies, from the files that they have here.
 foreach(policy eviction_lru eviction_s3fifo eviction_gdsf dispatch_round_robin
-        dispatch_earliest_deadline selection_deepio scaling_look_ahead allocation_equal
+        dispatch_earliest_deadline dispatch_nearest_by_link selection_deepio scaling_look_ahead allocation_equal
         rehearsal_reservoir rehearsal_prioritised mixture_softmax)
   set(file ${BATCHFLOW_TEST_PLUGIN_FOLDER}/${policy}.cpp)
   file(CONFIGURE OUTPUT ${file} CONTENT

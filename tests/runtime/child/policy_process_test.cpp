@@ -128,6 +128,27 @@ TEST_CASE("a process that was stopped is lost, not hung; one that was killed has
   }
 }
 
+TEST_CASE("a policy there sees the links of nodes") {
+  const Runs runs("dispatch_nearest_by_link");
+  const auto policy =
+      runs.choice(engine::PolicyKind::dispatch).make<engine::MakeDispatch>(Random(1));
+  REQUIRE(policy->chooses_nodes());
+  engine::WorkCandidate work{};
+  work.prepare_s = 1;
+  std::vector<engine::NodeCandidate> nodes(2);
+  nodes[0] = {NodeId(1), 0, 1, 1, 0, 0};
+  nodes[1] = {NodeId(2), 0, 1, 0, 0, 0};
+  CHECK(policy->choose_node({work, nodes}) == 1);
+  nodes[1].to_fetch = 1500;  // in a second and a half: more than a block of the other node
+  nodes[1].in_per_s = 1000;
+  CHECK(policy->choose_node({work, nodes}) == 0);
+  nodes[0].to_send = 300, nodes[0].going = 300, nodes[0].out_per_s = 1000;
+  CHECK(policy->choose_node({work, nodes}) == 1);
+  nodes[1].coming = 200;
+  CHECK(policy->choose_node({work, nodes}) == 0);
+  CHECK(!runs.process.failure());
+}
+
 TEST_CASE("what a policy saved there is what the next one takes over") {
   const Runs runs("several"), others("several");
   const engine::PolicyChoice choice = runs.choice(engine::PolicyKind::eviction);
