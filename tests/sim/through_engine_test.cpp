@@ -92,7 +92,7 @@ TEST_CASE("every policy plays by the rules where nodes share a small cache") {
     const engine::PolicyChoice policy =
         policies::policy_list().choose(engine::PolicyKind::eviction, entry->name);
     const sim::ReplayCounts counts =
-        sim::replay_through_engine(trace, policy, trace.working_set_bytes / 10, on_nodes(3));
+        sim::replay_through_engine(trace, policy, trace.working_set_bytes / 3, on_nodes(3));
     CHECK(counts.requests == trace.requests());
     CHECK(counts.misses >= trace.distinct_items());
     CHECK(counts.misses + counts.fetches < counts.requests);
