@@ -171,12 +171,34 @@ TEST_CASE("a link is as fast as what it carried of late, and its bytes are count
 TEST_CASE("a dispatch policy is shown what links carry, and what a block needs of them") {
   TwoNodes world;
   world.run_to(30);
+  REQUIRE(shown.size() > 2);
+  // Of a block of 8 samples, which take 16,000 bytes, each rank takes half. The first node has to
+  // fetch all of what it makes.
   for (const auto& [when, nodes] : shown) {
-    MESSAGE("at ", when.time_since_epoch().count() * 1e-9);
-    for (const auto& one : nodes)
-      MESSAGE("node ", one.node.value, " in ", one.in_per_s, " out ", one.out_per_s, " coming ",
-              one.coming, " going ", one.going, " fetch ", one.to_fetch, " send ", one.to_send);
+    REQUIRE(nodes.size() == 2);
+    CHECK(nodes[0].node == kFirst);
+    CHECK(nodes[1].node == kSecond);
+    CHECK(nodes[0].to_fetch == 8000);
+    CHECK(nodes[1].to_fetch == 0);
+    for (const engine::NodeCandidate& one : nodes) {
+      CHECK(one.to_send == 8000);
+      // No read is faster than 8000 bytes in two seconds, and no transfer than 8000 in one.
+      CHECK(one.in_per_s <= 8000);
+      CHECK(one.out_per_s <= 8000);
+    }
+    // There are two nodes: what goes from the one comes to the other.
+    CHECK(nodes[0].coming == nodes[1].going);
+    CHECK(nodes[1].coming == nodes[0].going);
+    CHECK(nodes[0].in_per_s == nodes[1].out_per_s);
+    CHECK(nodes[1].in_per_s == nodes[0].out_per_s);
   }
+  const auto& first = shown.front().second;
+  CHECK(first[0].coming + first[1].coming == 0);
+  CHECK(first[0].in_per_s + first[1].in_per_s == 0);
+  CHECK(shown.back().second[0].in_per_s > 0);
+  CHECK(shown.back().second[1].in_per_s > 0);
+  CHECK(world.fetched > 0);
+  CHECK(world.sent > 0);
 }
 
 }  // namespace batchflow::test::link_test
