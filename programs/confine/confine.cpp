@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -96,12 +97,13 @@ constexpr std::uint32_t kAllowed[] = {
 // What files in a folder of its own need. No locks: it could hold those of others, whose files it
 // may read.
 constexpr std::uint32_t kAllowedInFolder[] = {
-    SYS_openat,    SYS_mkdirat,   SYS_unlinkat, SYS_renameat,  SYS_renameat2, SYS_linkat,
-    SYS_symlinkat, SYS_ftruncate, SYS_truncate, SYS_pwrite64,  SYS_pwritev,   SYS_fsync,
-    SYS_fdatasync, SYS_fchmod,    SYS_fchmodat, SYS_utimensat, SYS_statfs,    SYS_fstatfs,
+    SYS_openat,    SYS_mkdirat,   SYS_unlinkat,  SYS_renameat, SYS_renameat2,
+    SYS_linkat,    SYS_symlinkat, SYS_ftruncate, SYS_truncate, SYS_pwrite64,
+    SYS_pwritev,   SYS_fsync,     SYS_fdatasync, SYS_fchmod,   SYS_fchmodat,
+    SYS_utimensat, SYS_statfs,    SYS_fstatfs,   SYS_msync,
 #if defined(__x86_64__)
-    SYS_open,      SYS_creat,     SYS_mkdir,    SYS_rmdir,     SYS_unlink,    SYS_rename,
-    SYS_link,      SYS_symlink,   SYS_chmod,
+    SYS_open,      SYS_creat,     SYS_mkdir,     SYS_rmdir,    SYS_unlink,
+    SYS_rename,    SYS_link,      SYS_symlink,   SYS_chmod,
 #endif
 };
 
@@ -112,7 +114,11 @@ bool filter_calls(Confined what, bool has_own_folder) {
   for (const std::uint32_t call : kAllowed) filter.allow(call);
   if (has_own_folder) {
     for (const std::uint32_t call : kAllowedInFolder) filter.allow(call);
-    filter.allow_if(SYS_fallocate, 1, ~0u, 0);  // makes a file longer, and no holes
+    filter.allow_if(SYS_fallocate, 1, ~0u, 0);    // makes a file longer, and no holes
+    filter.allow_if(SYS_ioctl, 1, ~0u, FIOCLEX);  // Python does so to each file of tempfile
+    // There are none. shutil.copy2 fails if that is refused in another way.
+    for (const std::uint32_t call : {SYS_listxattr, SYS_llistxattr, SYS_flistxattr})
+      filter.fail(call, ENOTSUP);
   }
   filter.allow_if(SYS_openat, 2, kWrites, O_RDONLY);
 #if defined(__x86_64__)

@@ -112,7 +112,7 @@ void make_temporary_folder(const StepSetup& setup, confine::Limits& limits) {
   }
   // Both are memory of the machine.
   limits.data_bytes -= std::min(bytes, limits.data_bytes - 1);  // 0 would be no limit
-  limits.file_bytes = bytes;
+  limits.file_bytes = 2 * bytes;  // the folder is full before, which says more
   limits.has_own_folder = true;
   for (const char* name : {"TMP", "TEMP"}) setenv(name, place, 1);
 }
