@@ -432,8 +432,8 @@ typedef struct bf_feed_info {
 #define BF_FEED_INFO_INIT BF_INIT(bf_feed_info)
 
 /* A producer that comes back goes on behind the last record that is durable: see bf_feed_info. A
- * folder without feed.json is BF_BAD_ARGUMENT at once. A feed belongs to the process that opened it:
- * in a child of fork() all but bf_feed_close is BF_BAD_ARGUMENT. */
+ * folder without feed.json is BF_BAD_ARGUMENT at once. A feed belongs to the process that opened
+ * it: in a child of fork() all but bf_feed_close is BF_BAD_ARGUMENT. */
 BF_API bf_status bf_feed_open(const bf_feed_options* options, bf_feed** feed);
 /* Takes a copy of the record, and sends many at a time. It waits while much is not acknowledged. */
 BF_API bf_status bf_feed_put(bf_feed* feed, const bf_record* record);
