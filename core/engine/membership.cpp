@@ -193,8 +193,10 @@ void Membership::resized(Job& job, const JobResized& event) {
   const bool nodes_known = std::all_of(event.ranks.begin(), event.ranks.end(), [&](NodeId node) {
     return s_.node_of.has(node) && s_.memory.has(dram_of(node));
   });
-  if (step == 0 || !nodes_known || job.order == Order::listed || job.keyed ||
-      (job.drop_last && step > job.draws) || event.batch_samples <= job.rehearsed) {
+  // The draws of a live job are those of a generation, which has one step at least.
+  const bool has_no_step = job.drop_last && job.order != Order::live && step > job.draws;
+  if (step == 0 || !nodes_known || job.order == Order::listed || job.keyed || has_no_step ||
+      event.batch_samples <= job.rehearsed) {
     return refuse(job, Refusal::bad_request, 0, 0);
   }
   if (job.state == Job::State::running) start_over(job, false);
