@@ -52,7 +52,8 @@ class LostBlocks(Cluster):
         agent = self.agent(name)
         go_on = self.folder / f"go-on-{order}"
         os.environ["GO_ON"] = str(go_on)
-        job = Job(self.coordinator, code=HELD_JOB, order=order, shuffle_seed=seed)
+        job = Job(self.coordinator, code=HELD_JOB, order=order, shuffle_seed=seed,
+                  prefetch_factor=64)  # so that the agent prepares several blocks ahead
         job.begun()
         held, remade = self.settled()
         self.assertEqual(remade, remade_before)
