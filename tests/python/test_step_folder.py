@@ -129,7 +129,7 @@ class Folder(Functions):
                 with open(os.devnull, "w") as null:
                     null.write("nothing")
                 places = {os.environ[name] for name in ("TMPDIR", "TMP", "TEMP")}
-                return np.array([named, unnamed, linked, cut, copied.sum(), len(copied),
+                return np.array([named, unnamed, linked, cut, int(copied.sum()), len(copied),
                                  len(os.listdir(tempfile.gettempdir())),
                                  places == {tempfile.gettempdir()},
                                  os.stat(tempfile.gettempdir()).st_mode & 0o777])
@@ -195,7 +195,7 @@ class Folder(Functions):
                 return row[:1]
             """
         self.assertRegex(self.script(code.format("")).stderr,
-                         r"OSError: .*No space left on device \(its temporary folder may have 10 MiB, "
+                         r"OSError: .*No space left on device.* \(its temporary folder may have 10 MiB, "
                          r"and what is not removed stays in it; give it more: it has a quarter of "
                          r"memory= of batchflow.step\)")
         self.made(code.format("(memory='96mib')"))
@@ -254,6 +254,13 @@ class Folder(Functions):
                 if getattr(libc, name)(*arguments) < 0:
                     raise OSError(ctypes.get_errno(), name)
 
+            def with_open(path, use):
+                file = os.open(path, os.O_RDONLY)
+                try:
+                    use(file)
+                finally:
+                    os.close(file)
+
             def attempts(own):
                 yield lambda: open(OUT + "/new", "w")
                 yield lambda: open("/proc/self/root" + OUT + "/new", "w")
@@ -294,8 +301,8 @@ class Folder(Functions):
                 yield lambda: open(f"/proc/{{os.getppid()}}/mem", "rb")
                 yield lambda: open(f"/proc/{{os.getppid()}}/fd/0")
                 yield lambda: open("/proc/self/uid_map", "w")
-                yield lambda: fcntl.flock(os.open(OUT + "/file", os.O_RDONLY), fcntl.LOCK_EX)
-                yield lambda: fcntl.lockf(os.open(OUT + "/file", os.O_RDONLY), fcntl.LOCK_SH)
+                yield lambda: with_open(OUT + "/file", lambda file: fcntl.flock(file, fcntl.LOCK_EX))
+                yield lambda: with_open(OUT + "/file", lambda file: fcntl.lockf(file, fcntl.LOCK_SH))
                 yield lambda: socket.socket(socket.AF_UNIX).connect(SOCKET)
                 yield lambda: os.kill(os.getppid(), 0)
                 yield lambda: os.memfd_create("more")
@@ -303,7 +310,7 @@ class Folder(Functions):
                 yield lambda: call("mount", b"none", own.encode(), b"tmpfs", 0, b"size=1g")
                 yield lambda: call("mount", b"", b"/", b"", 32 | 4096, b"")
                 yield lambda: call("unshare", 0x10020000)
-                yield lambda: call("setns", os.open("/proc/self/ns/mnt", os.O_RDONLY), 0)
+                yield lambda: with_open("/proc/self/ns/mnt", lambda file: call("setns", file, 0))
                 yield lambda: call("chroot", own.encode())
                 yield lambda: call("syscall", 442, -100, b"/", 0x8000, bytes(32), 32)
                 yield lambda: call("syscall", 425, 8, bytes(120))
@@ -351,7 +358,7 @@ class Folder(Functions):
             FOLDER = tempfile.mkdtemp()
             with open(FOLDER + "/file", "w") as file:
                 file.write("made when it is imported")
-            LARGE = bytearray(100 << 20)
+            LARGE = bytearray(80 << 20)
             """))
         self.assertEqual(self.one("""
             import makes
@@ -359,7 +366,7 @@ class Folder(Functions):
             @batchflow.step(output=("int64", (2,)))
             def work(row):
                 return np.array([os.path.getsize(makes.FOLDER + "/file"), len(makes.LARGE) >> 20])
-            """), [24, 100])
+            """), [24, 80])
         self.assertEqual([], list((self.folder / "xdg_state_home" / "batchflow" / "temporary").iterdir()))
 
 

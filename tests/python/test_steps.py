@@ -267,7 +267,7 @@ class Steps(Served):
             self.assertRegex(self.script(code.format(f"(memory={memory})")).stderr, why)
 
     def test_memory_that_does_not_suffice_for_a_module_names_it(self):
-        (self.folder / "large.py").write_text("held = bytearray(100 << 20)")
+        (self.folder / "large.py").write_text("held = bytearray(80 << 20)")
         code = """
             import large
 
@@ -282,7 +282,7 @@ class Steps(Served):
         done = self.script(code.format(""))
         total = sum(value_at(key, i) for key in range(self.ROWS) for i in range(16))
         self.assertEqual(done.stdout, f"True {self.ROWS} [] {total}\n", done.stderr)
-        self.assertGreater(self.daemon.status()["steps_bytes"], 100 << 20)
+        self.assertGreater(self.daemon.status()["steps_bytes"], 80 << 20)
 
     def test_modules_of_its_own_are_found_where_it_imports_them_itself(self):
         (self.folder / "shared.py").write_text("SHIFT = 3")
