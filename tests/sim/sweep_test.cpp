@@ -175,6 +175,24 @@ TEST_CASE("a sweep answers with a table, JSON, CSV and a report") {
   CHECK(run({"compare", file, file}).code == 0);
 }
 
+TEST_CASE("a policy that sees links avoids a slow one, and costs nothing where there is none") {
+  if (!sim::can_simulate()) return skipped("built without SimGrid");
+  const SweepFiles files;
+  const Outcome outcome = run({"sweep", "slow-link", "--out", files.out, "--json"});
+  REQUIRE(outcome.code == 0);
+  const json points = json::parse(outcome.out)["points"];
+  REQUIRE(points.size() == 12);  // each of two policies, one behind the other
+  for (std::size_t i = 0; i < points.size(); i += 2) {
+    const auto samples_per_s = [&](std::size_t point) {
+      return points[point]["figures"]["samples_per_s"]["mean"].get<double>();
+    };
+    CHECK(points[i]["values"]["policy"] == "dispatch=batchflow");
+    CHECK(points[i + 1]["values"]["policy"] == "dispatch=nearest-by-link");
+    const bool slow = points[i]["values"]["cluster.nodes.1.nic_bytes_per_s"] != "1250mb";
+    CHECK(samples_per_s(i + 1) > (slow ? 2.0 : 0.98) * samples_per_s(i));
+  }
+}
+
 TEST_CASE("a sweep that is killed goes on where it was, and ends with the same results") {
   if (!sim::can_simulate()) return skipped("built without SimGrid");
   const SweepFiles files;
