@@ -3,7 +3,8 @@
 // The job is chosen as by `batchflow`. On each node that could make its block, the time until the
 // block is with the ranks that take it is taken to be that of the blocks before it on the node's
 // workers, of what the block needs from other nodes, and of what then goes to them. A direction of
-// a link of which nothing is known counts as free, so that it becomes known.
+// a link of which nothing is known counts as free, so that it becomes known. If all ranks are on
+// one node, that node makes the block while it can begin one.
 #include <algorithm>
 #include <tuple>
 

@@ -250,8 +250,9 @@ void Dispatching::view_nodes(const Job& job, const WorkCandidate& work) {
     view.going = node.out.on_way();
     if (kept > 0) {
       const Bytes here = item_shares_.kept_for_others(part.index, stream);
-      view.to_fetch =
-          fraction(kept - std::min(kept, here), stream.block_samples, dataset.catalogue->samples());
+      const std::uint64_t samples = dataset.catalogue->samples();
+      view.to_fetch = fraction(kept - std::min(kept, here),
+                               std::min<std::uint64_t>(stream.block_samples, samples), samples);
     }
     if (job.node_local) {
       view.to_send = view.ranks > 0 ? 0 : stream.block_bytes;

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import multiprocessing
+import threading
 import time
 import weakref
 from collections import deque
@@ -98,21 +99,23 @@ class Collating:
         self._kept: Optional[tuple[Collate, CollateWorkers]] = None  # from epoch to epoch
         self._kept_for: Callable[[], Optional[CollatedAhead]] = lambda: None  # which iteration
         self._all: "list[weakref.ref[CollateWorkers]]" = []
+        self._choosing = threading.Lock()  # two threads may begin to iterate at once
 
     def ahead(self, loader: Any, collate: Callable[[], Collate], epoch: int,
               is_there: Callable[[], bool], take: Callable[[], Optional[tuple[Batch, Any]]],
-              ) -> Optional[CollatedAhead]:
-        """For an iteration that begins; None: collate_fn, if there is one, runs in the loop."""
+              part: int = 0) -> Optional[CollatedAhead]:
+        """For an iteration that begins, or the part of an epoch with this number; None: collate_fn, if there is one, runs in the loop."""
         if loader._arguments.collate_fn is None or loader.num_workers == 0:
             return None
         if self._stays(loader):
             return None
         factor = _AHEAD if loader.prefetch_factor is None else loader.prefetch_factor
         most = max(1, loader.num_workers * min(factor, _AHEAD_MOST))
-        workers = self._workers(loader, collate(), epoch)
-        made = CollatedAhead(workers, most, is_there, take)
-        if self._kept is not None and self._kept[1] is workers:
-            self._kept_for = weakref.ref(made)
+        with self._choosing:
+            workers = self._workers(loader, collate(), epoch, part)
+            made = CollatedAhead(workers, most, is_there, take)
+            if self._kept is not None and self._kept[1] is workers:
+                self._kept_for = weakref.ref(made)
         return made
 
     def close(self) -> None:
@@ -131,17 +134,18 @@ class Collating:
                     f"workers: {why}")
         return bool(self._judged[2])
 
-    def _workers(self, loader: Any, collate: Collate, epoch: int) -> CollateWorkers:
+    def _workers(self, loader: Any, collate: Collate, epoch: int, part: int) -> CollateWorkers:
         if self._kept is not None:
             kept, workers = self._kept
             running = self._kept_for()
             is_free = running is None or running.is_over
             if is_free and workers.is_open and kept.function is collate.function:
+                workers.forget()
                 return workers
         arguments = loader._arguments
         own = arguments.folder or arguments.brought
         made = CollateWorkers(Setup(
-            collate, loader.num_workers, base_seed(arguments.generator, epoch),
+            collate, loader.num_workers, base_seed(arguments.generator, epoch, part),
             loader.worker_init_fn, None if own is None else own.dataset,
             loader.multiprocessing_context))
         self._all = [*(one for one in self._all if one() is not None), weakref.ref(made)]

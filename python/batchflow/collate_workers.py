@@ -58,8 +58,8 @@ class Setup(NamedTuple):
     context: Any  # a method of multiprocessing or its name
 
 
-def base_seed(generator: Optional[Generator], epoch: int) -> int:
-    """PyTorch draws it. Here it follows from what it would be drawn from, so that a script draws the
+def base_seed(generator: Optional[Generator], epoch: int, part: int = 0) -> int:
+    """`part`: of an epoch in several, of which each has workers. PyTorch draws it. Here it follows from what it would be drawn from, so that a script draws the
     same numbers whether workers run or not."""
     torch = sys.modules.get("torch")
     if generator is not None:
@@ -68,7 +68,7 @@ def base_seed(generator: Optional[Generator], epoch: int) -> int:
         seed = seed_of(torch.default_generator)
     else:
         seed = random.Random(repr(random.getstate())).getrandbits(64)
-    return draw_key(seed, epoch, []) >> 1
+    return draw_key(seed, epoch, [part] if part else []) >> 1
 
 
 class _Worker(NamedTuple):
@@ -113,6 +113,13 @@ class CollateWorkers:
         self._number += 1
         return self._number - 1
 
+    def forget(self) -> None:
+        """Drops what was made for iterations that were left, which would fill the sockets."""
+        for _, connection in self._workers:
+            with suppress(OSError):
+                while receive(connection, False) is not None:
+                    pass
+
     def _of(self, number: int) -> tuple[int, _Worker]:
         if not self.is_open:
             raise RuntimeError(self._ended_by or "the processes that run collate_fn are those of another "
@@ -121,11 +128,9 @@ class CollateWorkers:
         return worker, self._workers[worker]
 
     def send(self, number: int, batch: Batch) -> None:
-        worker, there = self._of(number)
-        try:
+        _, there = self._of(number)
+        with suppress(ConnectionError):  # `answer` says so, behind what was made before
             send(there.connection, number, _TASK, batch)
-        except ConnectionError:
-            self._died(worker)
 
     def answer(self, number: int, seconds: float) -> Optional[Message]:
         """What its worker made of a batch, for `opened`; None if that does not come in time."""

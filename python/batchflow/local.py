@@ -357,7 +357,7 @@ class LocalIteration:
     def __next__(self) -> Any:
         begin = time.perf_counter()
         try:
-            batch = self._loader.finish(next(self._batches))
+            made = next(self._batches)
         except StopIteration:
             self._position.ended = True
             self._batches = iter(())  # PyTorch's workers end
@@ -365,12 +365,13 @@ class LocalIteration:
                 self._loader._computed(begin - self._asked)
             self._say_stalls()
             raise
+        self._position.given += 1  # the loop may go on behind a batch that cannot be finished
+        batch = self._loader.finish(made)
         now = time.perf_counter()
         self._loader._count(now - begin, 0 if self._asked is None else begin - self._asked)
         if self._asked is None and self._stalls is not None:
             self._stalls.first_came()
         self._asked = now
-        self._position.given += 1
         return batch
 
     def _say_stalls(self) -> None:

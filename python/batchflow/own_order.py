@@ -11,7 +11,8 @@ from __future__ import annotations
 import itertools
 import operator
 import weakref
-from typing import Any, Iterator, Optional
+from functools import partial
+from typing import Any, Callable, Iterator, Optional
 
 from . import arguments as args
 from .batch import Batch
@@ -94,7 +95,7 @@ class OwnOrderDataLoader(LocalDataLoader):
         return OwnOrderIteration(self, self._batches(drawn, position, position.given), position)
 
     def _batches(self, drawn: Iterator[Any], position: Position, had: int) -> Iterator[Any]:
-        """`had`: so many batches of the epoch were given before."""
+        """Functions that give batches: what collate_fn raises must not end this generator. `had`: so many batches of the epoch were given before."""
         for number in itertools.count():
             part = list(_part(drawn, self._part_most()))
             if not part:
@@ -132,18 +133,17 @@ class OwnOrderDataLoader(LocalDataLoader):
         try:
             source = _Source(self, job, batches[had:], position.number)
             ahead = self._collating.ahead(self, lambda: job.collate(self._arguments),
-                                          position.number, source.is_there, source.take_ahead)
+                                          position.number, source.is_there, source.take_ahead,
+                                          number)
             if ahead is not None:
                 while (found := ahead.next(self._arguments.timeout)) is not None:
                     (batch, given), result = found
-                    made = job.finish_result(result(), given, self._arguments)
                     position.add(batch)
-                    yield made
+                    yield partial(_finish_result, job, result, given, self._arguments)
                 return
             while (taken := source.take()) is not None:
-                made = job.finish(taken[0], self._arguments)
                 position.add(taken[1])
-                yield made
+                yield partial(job.finish, taken[0], self._arguments)
         finally:
             job.session.close()
             served.release()
@@ -185,10 +185,10 @@ class OwnOrderDataLoader(LocalDataLoader):
             passed.update(batch_sampler=part)
         for drawn, batch in zip(part, self._make(self._given["dataset"], **passed)):
             position.add(drawn)
-            yield LocalDataLoader.finish(self, batch)
+            yield partial(LocalDataLoader.finish, self, batch)
 
     def finish(self, batch: Any) -> Any:
-        return batch  # its job has done that
+        return batch()
 
     def close(self) -> None:
         super().close()
@@ -311,6 +311,10 @@ class _Source:
 
     def is_there(self) -> bool:
         return self._cut.has_some or self._job.session.is_there()
+
+
+def _finish_result(job: Job, result: Callable[[], Any], batch: Batch, arguments: args.Arguments) -> Any:
+    return job.finish_result(result(), batch, arguments)
 
 
 def _part(drawn: Iterator[Any], most: int) -> Iterator[Any]:

@@ -7,6 +7,7 @@ in the same form (`served_dataset.py`).
 
 from __future__ import annotations
 
+import array
 import ctypes
 import functools
 import io
@@ -129,11 +130,13 @@ def send(connection: socket.socket, number: int, kind: int, value: Any) -> None:
 def receive(connection: socket.socket, waits: bool = True) -> Optional[Message]:
     """None: the other end is closed. Raises BlockingIOError where there is nothing and it may not
     wait."""
-    flags = socket.MSG_CMSG_CLOEXEC | (0 if waits else socket.MSG_DONTWAIT)
     try:
-        head, files, _, _ = socket.recv_fds(connection, _MESSAGE.size, 1, flags)
-    except ConnectionError:
-        return None
+        head, files = _received(connection, waits)
+    except ConnectionError:  # is said once, also before what the other end had sent
+        try:
+            head, files = _received(connection, waits)
+        except ConnectionError:
+            return None
     if not head:
         return None
     if not files:
@@ -143,6 +146,17 @@ def receive(connection: socket.socket, waits: bool = True) -> Optional[Message]:
         return Message(*_MESSAGE.unpack(head), _mapped(files[0]))
     finally:
         os.close(files[0])
+
+
+def _received(connection: socket.socket, waits: bool) -> "tuple[bytes, array.array[int]]":
+    """`socket.recv_fds` does not pass flags on."""
+    files = array.array("i")
+    flags = socket.MSG_CMSG_CLOEXEC | (0 if waits else socket.MSG_DONTWAIT)
+    head, data, _, _ = connection.recvmsg(_MESSAGE.size, socket.CMSG_LEN(files.itemsize), flags)
+    for level, kind, content in data:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            files.frombytes(content)
+    return head, files
 
 
 def _mapped(file: int) -> memoryview:

@@ -19,7 +19,7 @@
 // for good.
 //
 // The log knows each producer that ever was, since what such a producer sends again must not be
-// taken again. There are at most kProducersMost; the feed takes no new one then.
+// taken again. From kProducersMost on the feed welcomes no new one.
 #pragma once
 
 #include <cstdint>

@@ -159,7 +159,7 @@ class Link:
                     if piece:
                         continue
                     return
-                if not piece:
+                if not piece or connection.left == 0:  # the other way may have reset it
                     return connection.close()
                 sent = piece[:int(min(connection.left, len(piece)))]
                 to.write(sent)

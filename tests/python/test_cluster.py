@@ -96,7 +96,8 @@ class Job:
         out, problem = rest_of(self.process, seconds)
         assert self.process.returncode == 0, problem
         result = json.loads(out.splitlines()[-1])
-        self.longest_wait_s = result.pop("longest_wait_s", 0.0)
+        if isinstance(result, dict):  # of JOB
+            self.longest_wait_s = result.pop("longest_wait_s", 0.0)
         return result
 
 

@@ -47,10 +47,11 @@ class LostBlocks(Cluster):
                 return before
 
     def lose_an_agent(self, order, seed):
+        """The job's result, and how many samples were prepared again."""
         before, remade_before = self.counts()
-        name = f"lost-in-{order}"
+        name = f"lost-in-{order}-{seed}"
         agent = self.agent(name)
-        go_on = self.folder / f"go-on-{order}"
+        go_on = self.folder / f"go-on-{order}-{seed}"
         os.environ["GO_ON"] = str(go_on)
         job = Job(self.coordinator, code=HELD_JOB, order=order, shuffle_seed=seed,
                   prefetch_factor=64)  # so that the agent prepares several blocks ahead
@@ -66,16 +67,21 @@ class LostBlocks(Cluster):
         prepared = held[name] + after["coordinator"] - before["coordinator"]
         again = prepared - self.ROWS  # each sample of the epoch once, and these twice
         self.assertEqual(again, (remade - remade_before) * BLOCK)
-        self.assertGreater(again, 0)
         self.assertLessEqual(again, held[name])
         print(f"{order}: the agent had prepared {held[name] // BLOCK} of {BLOCKS} blocks when it was "
               f"killed; {again // BLOCK} were prepared again", flush=True)
-        return result
+        return result, again
 
     def test_only_what_a_lost_agent_held_is_prepared_again(self):
         [expected] = self.strict_results(1)
-        self.lose_an_agent("relaxed", seed=3)
-        self.assertEqual(self.lose_an_agent("strict", seed=11), expected)  # as strict_job()
+        result, lost = self.lose_an_agent("strict", seed=11)
+        self.assertEqual(result, expected)  # as strict_job()
+        # How many blocks an agent holds when it is lost is chance, and may be none.
+        for seed in range(8):
+            lost += self.lose_an_agent("relaxed", seed)[1]
+            if lost > 0:
+                break
+        self.assertGreater(lost, 0)
         self.check_all_end()
 
 

@@ -1,6 +1,7 @@
 // batchflow-step-worker: carries out one step that is a plugin, for one thread of the service. The
 // service starts and ends it; runtime/step/wire.h has their messages.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -110,6 +111,10 @@ void make_temporary_folder(const StepSetup& setup, confine::Limits& limits) {
     unsetenv("TMPDIR");
     return;
   }
+  // It was opened before mounts were read-only: the mode of the machine's device could be changed.
+  const int null = open("/dev/null", O_RDONLY);
+  if (null < 0 || dup2(null, STDIN_FILENO) < 0) close(STDIN_FILENO);
+  if (null > STDIN_FILENO) close(null);
   // Both are memory of the machine.
   limits.data_bytes -= std::min(bytes, limits.data_bytes - 1);  // 0 would be no limit
   limits.file_bytes = 2 * bytes;  // the folder is full before, which says more
