@@ -45,19 +45,20 @@ void Suspects::report(MakingIndex index, std::span<const SampleId> failed) {
 bool Suspects::mark_undecodable(MakingIndex index, SampleId sample) {
   Making& making = s_.makings[index];
   // A sample that was read for this block has had its first read of the store; one from a cache has
-  // not.
-  const auto& reads = making.held.reads;
-  const bool read = std::any_of(reads.begin(), reads.end(), [&](const ReadHold& one) {
+  // not, also where that is another node's, which may have let the sample go.
+  bool read = false, copied = false;
+  for (const ReadHold& one : making.held.reads) {
     const OpenRead& job = s_.reads[one.read];
-    return std::any_of(job.samples.begin(), job.samples.end(), [&](SampleId other) {
-      return item_of(other, job.bundle_shift) == item_of(sample, job.bundle_shift);
-    });
-  });
+    if (std::any_of(job.samples.begin(), job.samples.end(), [&](SampleId other) {
+          return item_of(other, job.bundle_shift) == item_of(sample, job.bundle_shift);
+        }))
+      (job.source.is_none() ? read : copied) = true;
+  }
   bool found = false;
   for (Ingredient& ingredient : making.ingredients) {
     if (ingredient.sample != sample) continue;
     found = true;
-    mark_undecodable(making, ingredient, read || !ingredient.staging.is_none());
+    mark_undecodable(making, ingredient, read || (!copied && !ingredient.staging.is_none()));
     if (!ingredient.keep_decoded) continue;
     ingredient.keep_decoded = false;
     items_.give_up_decoding(index, sample);
