@@ -31,8 +31,8 @@ class NearestByLink final : public engine::DispatchPolicy {
   }
 
  private:
-  // The least comes first. A job whose nodes each have blocks of their own gets them where its
-  // ranks have the fewest ahead. Of nodes that are alike, one with ranks makes the block.
+  // The least comes first. Where each node of a job has blocks of its own, the job gets them where
+  // its ranks have the fewest ahead. Of nodes that are alike, one with ranks makes the block.
   static std::tuple<bool, double, double, double> rank(const engine::WorkCandidate& work,
                                                        const engine::NodeCandidate& node) {
     const bool is_for_its_own = node.ranks > 0 && node.to_send == 0;

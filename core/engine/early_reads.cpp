@@ -102,10 +102,7 @@ bool EarlyReads::may_come(NodeIndex node, const Dataset& dataset, const Stream& 
   if (part.share->resident(part.spec.item_of(sample))) return false;
   const ItemCaches& caches = item_shares_.caches(dataset.id);
   if (caches.homes()) {
-    const std::uint8_t shift = dataset.catalogue->bundle_shift();
-    const std::size_t home =
-        caches.home_of(dataset.catalogue->version(), first_in_bundle(sample, shift));
-    if (caches.homes()->member(home) != s_.nodes[node].id) return false;
+    if (item_shares_.home_of(dataset, sample, node) != node) return false;
     const auto has_it = [&](const ItemCache* cache) { return item_shares_.has(*cache, sample); };
     if (std::any_of(from_before_.begin(), from_before_.end(), has_it)) return false;
   }

@@ -191,9 +191,8 @@ class ExplainedDispatch final : public Explained<DispatchPolicy> {
     for (std::size_t i = 0; i < std::min(view.candidates.size(), kCandidatesListed); ++i) {
       const NodeCandidate& one = view.candidates[i];
       numbers += fmt::format(
-          " [node {}: {} ranks, {} blocks for {} workers, {} blocks ahead, keeps {:.3f}, fetches "
-          "{} "
-          "bytes at {} a second behind {}, sends {} at {} behind {}]",
+          " [node {}: {} ranks, {} blocks for {} workers, {} blocks ahead, keeps {:.3f}, "
+          "fetches {} bytes at {} a second behind {}, sends {} at {} behind {}]",
           one.node.value, one.ranks, one.started, one.workers, one.ahead, one.kept, one.to_fetch,
           one.in_per_s, one.coming, one.to_send, one.out_per_s, one.going);
     }

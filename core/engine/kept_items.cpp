@@ -43,18 +43,13 @@ void KeptItems::show(const Stream& stream, NodeIndex node,
                      std::vector<SampleCandidate>& out) const {
   const Dataset& dataset = s_.datasets[stream.dataset];
   const ItemCaches& caches = item_shares_.caches(dataset.id);
-  const bool placed = caches.homes().has_value();
   const auto kept = [&](const ItemCache* cache, SampleId sample) {
     return cache != nullptr && item_shares_.has(*cache, sample);
   };
   out.clear();
   for (const order::ChosenEpoch::Candidate& candidate : candidates) {
     const SampleId sample = candidate.sample;
-    const std::size_t member =
-        placed ? caches.home_of(dataset.catalogue->version(),
-                                first_in_bundle(sample, dataset.catalogue->bundle_shift()))
-               : 0;
-    const NodeIndex home = placed ? s_.node_of.at(caches.homes()->member(member)) : node;
+    const NodeIndex home = item_shares_.home_of(dataset, sample, node);
     const bool decodes = stream.pipeline->decodes();
     const bool lost = s_.nodes[home].lost;
     out.push_back(

@@ -46,19 +46,21 @@ bool Suspects::mark_undecodable(MakingIndex index, SampleId sample) {
   Making& making = s_.makings[index];
   // A sample that was read for this block has had its first read of the store; one from a cache has
   // not, also where that is another node's, which may have let the sample go.
-  bool read = false, copied = false;
+  bool from_store = false, from_node = false;
   for (const ReadHold& one : making.held.reads) {
-    const OpenRead& job = s_.reads[one.read];
-    if (std::any_of(job.samples.begin(), job.samples.end(), [&](SampleId other) {
-          return item_of(other, job.bundle_shift) == item_of(sample, job.bundle_shift);
-        }))
-      (job.source.is_none() ? read : copied) = true;
+    const OpenRead& read = s_.reads[one.read];
+    const bool has_it = std::any_of(read.samples.begin(), read.samples.end(), [&](SampleId other) {
+      return item_of(other, read.bundle_shift) == item_of(sample, read.bundle_shift);
+    });
+    if (has_it && read.source.is_none()) from_store = true;
+    if (has_it && !read.source.is_none()) from_node = true;
   }
   bool found = false;
   for (Ingredient& ingredient : making.ingredients) {
     if (ingredient.sample != sample) continue;
     found = true;
-    mark_undecodable(making, ingredient, read || (!copied && !ingredient.staging.is_none()));
+    const bool with_block = !from_node && !ingredient.staging.is_none();  // one read of all of it
+    mark_undecodable(making, ingredient, from_store || with_block);
     if (!ingredient.keep_decoded) continue;
     ingredient.keep_decoded = false;
     items_.give_up_decoding(index, sample);

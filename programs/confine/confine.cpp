@@ -94,8 +94,8 @@ constexpr std::uint32_t kAllowed[] = {
 #endif
 };
 
-// What files in a folder of its own need. No locks: it could hold those of others, whose files it
-// may read.
+// What files in a folder of its own need. No locks: it may read files of other users, and could
+// hold their locks.
 constexpr std::uint32_t kAllowedInFolder[] = {
     SYS_openat,    SYS_mkdirat,   SYS_unlinkat,  SYS_renameat, SYS_renameat2,
     SYS_linkat,    SYS_symlinkat, SYS_ftruncate, SYS_truncate, SYS_pwrite64,

@@ -24,7 +24,7 @@ class FeedProducer {
  public:
   static bf_status open(const bf_feed_options& options, std::unique_ptr<FeedProducer>& out);
   ~FeedProducer();
-  // A child of fork() has a copy, whose connection is the parent's.
+  // A child of fork() has a copy, and its connection is the parent's.
   bool is_of_parent() const { return generation_ != process_generation(); }
 
   // Takes the record. It waits while too much is not acknowledged, or the feed says so.
