@@ -36,13 +36,15 @@ class _Item:
 
 class CollatedAhead:
     """One iteration. `take` gives a batch and what belongs to it, and None behind the last one.
-    `is_there` says whether it would do so at once."""
+    `is_there` says whether it would do so at once. An error of these comes behind the batches that
+    were taken before it."""
 
     def __init__(self, workers: CollateWorkers, most: int, is_there: Callable[[], bool],
                  take: Callable[[], Optional[tuple[Batch, Any]]]):
         self._workers, self._most, self._is_there, self._take = workers, most, is_there, take
         self._items: Deque[_Item] = deque()
         self._has_all = False
+        self._problem: Optional[Exception] = None  # of what comes behind the items
         self.is_over = False
         self.waited_s = 0.0  # in all, for workers
 
@@ -52,6 +54,11 @@ class CollatedAhead:
         # One is taken for each that is given, and more of them while the loop waits.
         self._take_one(not self._items)
         if not self._items:
+            if self._problem is not None:
+                try:
+                    raise self._problem
+                finally:  # the next call asks again
+                    self._problem = None
             self.is_over = True
             return None
         oldest = self._items[0]
@@ -75,16 +82,19 @@ class CollatedAhead:
         return message
 
     def _has_room(self) -> bool:
-        return not self._has_all and len(self._items) < self._most
+        return not self._has_all and self._problem is None and len(self._items) < self._most
 
     def _take_one(self, waits: bool) -> None:
-        if self._has_room() and (waits or self._is_there()):
-            taken = self._take()
-            if taken is None:
-                self._has_all = True
-            else:
-                # A Ctrl-C behind this line drops no batch.
-                self._items.append(_Item(self._workers.next_number(), taken[1], taken[0]))
+        try:
+            if self._has_room() and (waits or self._is_there()):
+                taken = self._take()
+                if taken is None:
+                    self._has_all = True
+                else:
+                    # A Ctrl-C behind this line drops no batch.
+                    self._items.append(_Item(self._workers.next_number(), taken[1], taken[0]))
+        except Exception as problem:
+            self._problem = problem
         for item in self._items:
             if item.batch is not None:
                 self._workers.send(item.number, item.batch)
