@@ -6,7 +6,10 @@ What they take and what they give passes through files of memory (`passing.py`).
 
 from __future__ import annotations
 
+import _socket
+import functools
 import multiprocessing
+import operator
 import os
 import pickle
 import random
@@ -14,7 +17,7 @@ import signal
 import socket
 import sys
 import time
-import weakref
+from collections import deque
 from contextlib import suppress
 from multiprocessing.connection import wait
 from multiprocessing.pool import ExceptionWithTraceback  # type: ignore[attr-defined, unused-ignore]
@@ -22,6 +25,7 @@ from typing import Any, Callable, NamedTuple, NoReturn, Optional
 
 from .batch import Batch, split
 from .brought_batches import BroughtBatches
+from .crossing import hold_until_call
 from .generator import Generator, seed_of
 from .mixing import draw_key
 from .passing import Message, dumped, receive, send
@@ -29,7 +33,7 @@ from .step_dataset import seed_all
 from .steps import NotTakable
 
 _TASK, _RESULT, _ERROR = range(3)  # kinds of messages
-_GRACE_S = 5.0  # from the end of an iteration to SIGTERM, and from that to SIGKILL
+_GRACE_S = 5.0  # from the end of a loader to SIGTERM, and from that to SIGKILL
 _LOOK_EVERY_S = 5.0  # how often a worker looks whether the script is still there
 
 
@@ -76,8 +80,36 @@ class _Worker(NamedTuple):
     connection: socket.socket
 
 
+# Of all workers of this process, with the calls that tell each to end.
+_connections: dict[socket.socket, list[Callable[[], Any]]] = {}
+
+
+def _leave_to_parent() -> None:
+    """A child of fork() has no part in the workers. New workers are such children, too, so that their
+    connections close with the script."""
+    for connection, calls in _connections.items():
+        calls.clear()
+        connection.close()
+    _connections.clear()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
+
+
+def _keeper_of(connection: socket.socket) -> Any:
+    """An object. When it ends, so does the worker, behind the batch that it has in hand. All that is
+    called then is C (Crossing.hold)."""
+    calls = [functools.partial(connection.shutdown, socket.SHUT_RDWR),  # a child may have it, too
+             functools.partial(_socket.socket.close, connection),
+             functools.partial(_connections.pop, connection)]
+    _connections[connection] = calls
+    return hold_until_call(functools.partial(
+        deque, map(operator.methodcaller("__call__"), calls), 0))
+
+
 class CollateWorkers:
-    """They take batches in turn, by number: batch n is made by worker n modulo their number."""
+    """They take batches in turn, by number: batch n is made by worker n modulo their number. They end
+    when this is closed or dropped."""
 
     def __init__(self, setup: Setup):
         context = setup.context
@@ -86,27 +118,30 @@ class CollateWorkers:
         self._workers: list[_Worker] = []
         self._number = 0  # of the next batch
         self._ended_by, self._process = "", os.getpid()
-        # Its list of workers grows while they start, which may fail.
-        self._close = weakref.finalize(self, _end, self._workers, self._process)
-        forks = context.get_start_method() == "fork"
+        self._keepers: list[Any] = []
+        self._closed = False
         for worker in range(setup.workers):
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self._keepers.append(_keeper_of(ours))
             with theirs:
-                inherited = [ours, *(one.connection for one in self._workers)] if forks else []
                 process = context.Process(
                     target=_work, name=f"batchflow collate {worker}", daemon=True,
-                    args=(theirs, inherited, worker, setup._replace(context=None),
-                          "torch" in sys.modules))
+                    args=(theirs, worker, setup._replace(context=None), "torch" in sys.modules))
                 process.start()
             self._workers.append(_Worker(process, ours))
 
     @property
     def is_open(self) -> bool:
-        return self._close.alive and self._process == os.getpid()
+        return not self._closed and self._process == os.getpid()
 
     def close(self, why: str = "this DataLoader is closed; make another one") -> None:
+        """Waits until they have ended. A drop does not wait, since Python would drop a Ctrl-C then.
+        A worker that still runs when the script ends is ended by multiprocessing."""
         self._ended_by = self._ended_by or why
-        self._close()
+        self._closed = True
+        self._keepers.clear()
+        if self._process == os.getpid():
+            _wait_for([worker.process for worker in self._workers])
 
     def next_number(self) -> int:
         """For a batch that is sent next. It goes on from iteration to iteration, where workers do."""
@@ -173,19 +208,9 @@ def opened(message: Message) -> Any:
     return message.value()
 
 
-def _end(workers: list[_Worker], process: int) -> None:
-    if os.getpid() != process:  # a child of fork(), which has no part in them
-        for _, connection in workers:
-            connection.close()
-        return
-    for _, connection in workers:
-        try:
-            connection.shutdown(socket.SHUT_RDWR)  # also where a child of fork() has it, too
-        except OSError:
-            pass  # the worker has ended
-        connection.close()
+def _wait_for(processes: list[Any]) -> None:
     for end in ("", "terminate", "kill"):
-        left = [worker.process for worker in workers if worker.process.is_alive()]
+        left = [process for process in processes if process.is_alive()]
         deadline = time.monotonic() + _GRACE_S
         if end:
             for one in left:
@@ -196,10 +221,7 @@ def _end(workers: list[_Worker], process: int) -> None:
 
 # ------------------------------------------------------------------------------- in the worker --
 
-def _work(connection: socket.socket, inherited: list[socket.socket], worker: int, setup: Setup,
-          uses_torch: bool) -> None:
-    for one in inherited:  # so that the script's end closes with the script
-        one.close()
+def _work(connection: socket.socket, worker: int, setup: Setup, uses_torch: bool) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the script decides what a Ctrl-C ends
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     problem: Optional[Exception] = None
