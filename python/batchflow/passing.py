@@ -20,7 +20,7 @@ from typing import Any, Iterable, NamedTuple, Optional
 
 from .arrays import buffer_at
 from .crossing import hold_until_call
-from .step_dataset import ALIGNMENT, HEAD, PIECE, map_file, parts_of, tensor_of, view_of
+from .step_dataset import ALIGNMENT, HEAD, PIECE, libc, map_file, parts_of, tensor_of, view_of
 from .steps import NotTakable
 
 _APART_LEAST = 4 << 10
@@ -163,6 +163,5 @@ def _mapped(file: int) -> memoryview:
     """It is unmapped when the last array in it is gone. `mmap.mmap` would keep a descriptor open for
     each batch that the script holds."""
     address, size = map_file(file, _READ_AND_WRITE)
-    unmap = ctypes.CDLL(None).munmap
-    call = functools.partial(unmap, ctypes.c_void_p(address), ctypes.c_size_t(size))
+    call = functools.partial(libc().munmap, ctypes.c_void_p(address), ctypes.c_size_t(size))
     return memoryview(buffer_at(address, size, hold_until_call(call))).cast("B")

@@ -8,6 +8,7 @@ it. step_worker.py imports this, in a sandbox, and nothing else of this package.
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import importlib
 import io
@@ -53,15 +54,21 @@ def view_of(buffer: Any, form: str, shape: Any) -> Any:
     return flat.cast(form) if 0 in shape else flat.cast(form, shape)  # no other view can be empty
 
 
+@functools.lru_cache(maxsize=None)
+def libc() -> ctypes.CDLL:
+    """The C library. Each load of it would leave types behind that only the garbage collector finds."""
+    loaded = ctypes.CDLL(None, use_errno=True)
+    loaded.mmap.restype = ctypes.c_void_p
+    loaded.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int,
+                            ctypes.c_long]
+    return loaded
+
+
 def map_file(file: int, protection: int) -> tuple[int, int]:
     """The address and the size of a file's memory. `mmap.mmap` would duplicate the descriptor, which
     the sandbox forbids."""
     size = os.fstat(file).st_size
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int,
-                          ctypes.c_long]
-    address = libc.mmap(None, size, protection, 1, file, 0)
+    address = libc().mmap(None, size, protection, 1, file, 0)
     if address in (None, ctypes.c_void_p(-1).value):
         raise OSError(ctypes.get_errno(), f"a file of {size} bytes cannot be mapped")
     return address, size

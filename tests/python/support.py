@@ -1,7 +1,10 @@
 """Shared by the tests of the Python package: a service of their own, data in which every byte is
 known, and jobs in processes of their own."""
 
+import ctypes
+import functools
 import json
+import operator
 import os
 import random
 import shutil
@@ -15,6 +18,7 @@ import threading
 import time
 import unittest
 from array import array
+from collections import deque
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -73,6 +77,13 @@ def lives(process):
     except (FileNotFoundError, ProcessLookupError):
         return False
     return state != "Z"
+
+
+def interrupt_and(call):
+    """A Ctrl-C, and then a call, both in C: Python asks for signals when the call has ended, or at the
+    first line of Python that it runs."""
+    interrupt = functools.partial(ctypes.PyDLL(None)["raise"], signal.SIGINT)
+    deque(map(operator.methodcaller("__call__"), [interrupt, call]), 0)
 
 
 def processes_in(folder):

@@ -12,10 +12,11 @@ import sys
 import time
 import unittest
 import warnings
+from unittest import mock
 
 import batchflow
 from batchflow.crossing import crossing
-from support import HERE, Served, lives, needs, run_python, wait_until
+from support import HERE, Served, interrupt_and, lives, needs, run_python, wait_until
 from test_own_order import Buckets
 from test_served_dataset import Served as ServedDatasets
 
@@ -358,6 +359,42 @@ class Workers(Collating):
         with self.assertRaisesRegex(RuntimeError, "closed"):
             next(iteration)
 
+    def test_an_error_of_the_service_comes_behind_the_batches_before_it(self):
+        for persistent in (False, True):
+            loader = self.loader(order="sequential", persistent_workers=persistent)
+            iteration = iter(loader)
+            had = [next(iteration)]
+            ahead = iteration._ahead
+            take, taken = ahead._take, []
+
+            def fails_behind_three():
+                if len(taken) == 3:
+                    taken.append(None)
+                    raise batchflow.ServiceError("the job was ended")
+                taken.append(take())
+                return taken[-1]
+
+            ahead._take, ahead._is_there = fails_behind_three, lambda: True
+            before = len(ahead._items)
+            with self.assertRaisesRegex(batchflow.ServiceError, "the job was ended"):
+                while True:
+                    had.append(next(iteration))
+            self.assertEqual(len(had), 1 + before + 3)
+            self.assertEqual(self.keys(had), list(range(len(had) * SIZE)))
+            self.assertEqual(loader.state_dict()["consumed"], len(had) * SIZE)
+            # The next call asks the service again.
+            self.assertEqual(self.keys([*had, *iteration]), list(range(self.ROWS)))
+
+    def test_a_ctrl_c_while_an_iteration_goes_is_raised(self):
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
+        held = [iter(self.loader())]
+        processes = [next(held[0])["process"] for _ in range(2)]
+        with self.assertRaises(KeyboardInterrupt):
+            interrupt_and(held.clear)
+        self.assertEqual(len(set(processes)), 2)
+        self.assert_gone(processes)
+
     def test_a_child_of_fork_leaves_the_workers_alone(self):
         iteration = iter(self.loader())
         had = next(iteration)["keys"]
@@ -478,6 +515,11 @@ class Values(unittest.TestCase):
         self.assertEqual(self.passed(view), view)
         self.assertTrue(self.passed(view).readonly)
         self.assertEqual(self.passed(memoryview(b"")).nbytes, 0)
+
+    def test_the_c_library_is_loaded_once(self):
+        self.passed(torch.arange(5000))
+        with mock.patch("ctypes.CDLL", side_effect=AssertionError("it is loaded again")):
+            self.assertEqual(self.passed(torch.arange(5000))[-1], 4999)
 
     def test_memory_goes_with_its_last_array_and_keeps_no_file(self):
         def mapped():

@@ -1,10 +1,7 @@
 """A loader beside signals, other ranks, forks and spawned processes."""
 
-import ctypes
-import functools
 import gc
 import importlib.util
-import operator
 import os
 import random
 import signal
@@ -13,11 +10,10 @@ import sys
 import threading
 import time
 import unittest
-from collections import deque
 
 import batchflow
 from batchflow.crossing import crossing
-from support import Served, rest_of, result, start_job
+from support import Served, interrupt_and, rest_of, result, start_job
 
 try:
     import torch
@@ -81,7 +77,6 @@ class CtrlC(Served):
         self.addCleanup(signal.signal, signal.SIGINT, before)
 
     def test_one_that_comes_while_a_batch_goes_is_raised(self):
-        interrupt = functools.partial(ctypes.PyDLL(None)["raise"], signal.SIGINT)
         for output, module in (("memoryview", "sys"), ("numpy", "numpy"), ("torch", "torch"),
                                ("dlpack", "torch")):
             if not importlib.util.find_spec(module):
@@ -92,8 +87,7 @@ class CtrlC(Served):
             gc.collect()
             self.assertEqual(crossing().held_count(), 1)
             with self.assertRaises(KeyboardInterrupt):
-                # Both in C, so that Python asks for signals when the batch is gone, and not before.
-                deque(map(operator.methodcaller("__call__"), [interrupt, held.clear]), 0)
+                interrupt_and(held.clear)
             self.assertEqual(crossing().held_count(), 0)
 
     def test_none_of_many_is_lost(self):
