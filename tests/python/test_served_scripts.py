@@ -63,11 +63,12 @@ class KindsOfDataset(Served):
         loader = batchflow.DataLoader(dataset, 4)
         self.assertIs(type(loader), batchflow.DataLoader)
         given, theirs = list(loader), list(torch_data.DataLoader(dataset, 4))
-        self.assertEqual(sum(len(batch) for batch, _ in map(self.parts, given)), samples)
+        self.assertEqual(sum(len(self.parts(batch)[0]) for batch in given), samples)
         self.assertEqual(len(given), len(theirs))
         for batch, other in zip(given, theirs):
-            self.assertEqual(len(batch), len(other))
-            for one, two in zip(self.parts(batch), self.parts(other)):
+            mine, its = self.parts(batch), self.parts(other)
+            self.assertEqual(len(mine), len(its))
+            for one, two in zip(mine, its):
                 self.assertEqual(one.dtype, two.dtype)
                 self.assertTrue(torch.equal(one, two), (one, two))
         list(loader)
@@ -75,7 +76,8 @@ class KindsOfDataset(Served):
 
     @staticmethod
     def parts(batch):
-        return list(batch.values()) if isinstance(batch, dict) else list(batch)
+        every = batch.values() if isinstance(batch, dict) else batch
+        return [part for one in every for part in (one if isinstance(one, list) else [one])]
 
     @needs("torch")
     def test_those_of_pytorch(self):
@@ -91,11 +93,32 @@ class KindsOfDataset(Served):
     @needs("datasets")
     def test_those_of_hugging_face(self):
         import datasets
-        columns = {"row": [[float(i), i / 2] for i in range(20)], "label": list(range(20))}
-        made = datasets.Dataset.from_dict(columns).with_format("torch")
-        self.check_same(made, 20)
-        made.save_to_disk(str(self.folder / "saved"))
+        from torch_datasets_of_ours import doubled
+        datasets.disable_progress_bars()
+
+        def made():
+            return datasets.Dataset.from_dict({"row": [[float(i), i / 2] for i in range(20)],
+                                               "label": list(range(20))})
+
+        tensors = made().with_format("torch")
+        self.check_same(tensors, 20)
+        self.check_same(made(), 20)  # a list of floats in each sample
+        self.check_same(made().with_format("numpy"), 20)
+        self.check_same(made().map(lambda one: {"row": [2 * each for each in one["row"]]}).with_format(
+            "torch"), 20)
+        self.check_same(tensors.select(range(3, 14)), 11)
+        self.check_same(tensors.select([17, 2, 2, 9]), 4)
+        self.check_same(tensors.shuffle(seed=1), 20)
+        self.check_same(tensors.filter(lambda one: one["label"] % 3 > 0), 13)
+        self.check_same(made().with_transform(doubled), 20)
+        tensors.save_to_disk(str(self.folder / "saved"))
         self.check_same(datasets.load_from_disk(str(self.folder / "saved")).with_format("torch"), 20)
+        # Another job that makes the same rows shares what was made of them.
+        before = self.made()
+        keys = [int(key) for batch in batchflow.DataLoader(made().with_format("torch"), 4, True)
+                for key in batch["label"]]
+        self.assertEqual(sorted(keys), list(range(20)))
+        self.assertEqual(self.made(), before)
 
 
 class Tensors(Served):

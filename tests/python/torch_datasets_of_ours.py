@@ -13,3 +13,8 @@ class Tensors(Dataset):
 
     def __getitem__(self, index):
         return self.rows[index] + torch.rand(1), torch.tensor(index)
+
+
+def doubled(batch):
+    """A transform of Hugging Face's, which gets the columns of some rows."""
+    return {"row": [torch.tensor(row) * 2 for row in batch["row"]], "label": batch["label"]}
