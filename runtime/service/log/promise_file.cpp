@@ -138,23 +138,22 @@ void PromiseFile::flush() {
 void PromiseFile::put(bool is_more) {
   is_due_ = false;
   // What stands behind a record that was cut off would look like damage.
-  const bool was_behind = is_behind_;
-  const bool anew = log_.snapshot_due() || (was_behind && is_more);
-  if (anew) {
-    is_behind_ = !write_anew();
-  } else if (!was_behind && !log_.pending().empty()) {
-    is_behind_ = !append(file_);
-  }
-  if (is_behind_ && !was_behind) fall_behind();
+  const bool anew = log_.snapshot_due() || (is_behind_ && is_more);
+  if (anew ? !write_anew() : !is_behind_ && !log_.pending().empty() && !append(file_))
+    fall_behind();
+  else if (anew)
+    is_behind_ = false;
   log_.clear_pending();
 }
 
 void PromiseFile::fall_behind() {
+  if (!is_behind_)
+    problem_ = fmt::format("{}: cannot be written: {}; {}", place_.path.string(),
+                           std::generic_category().message(errno),
+                           place_.is_shared
+                               ? "this node coordinates no more: make room"
+                               : "the service goes on, and writes it anew when it can: make room");
   is_behind_ = true;
-  problem_ = fmt::format(
-      "{}: cannot be written: {}; {}", place_.path.string(), std::generic_category().message(errno),
-      place_.is_shared ? "this node coordinates no more: make room"
-                       : "the service goes on, and writes it anew when it can: make room");
   unlink(beside_of(place_.path).c_str());  // what is not whole takes room
 }
 

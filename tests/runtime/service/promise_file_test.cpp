@@ -61,7 +61,8 @@ TEST_CASE("what could not be written, whole or in part, is there when it can be 
       const Configured again(failing);
       file.write(std::vector{joined(3)});
     }
-    CHECK(file.take_problem() == "");  // it has been said
+    CHECK(file.take_problem() == "");                              // it has been said
+    CHECK_FALSE(std::filesystem::exists(path.string() + ".new"));  // it would take room
     CHECK(jobs_in(path) == JobIds{1});
     file.write({});  // nothing new: nothing is tried
     CHECK(jobs_in(path) == JobIds{1});
