@@ -123,7 +123,7 @@ def extension() -> Optional[ModuleType]:
     named = os.environ.get("BATCHFLOW_LIBRARY")
     folder = Path(named).parent if named else Path(__file__).parent / "lib"
     path = folder / f"{_NAME}.abi3.so"
-    if not path.exists():
+    if not os.access(path, os.R_OK):  # another user's folder may be closed to this one
         return None
     loader = importlib.machinery.ExtensionFileLoader(_NAME, str(path))
     spec = importlib.util.spec_from_file_location(_NAME, path, loader=loader)
