@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "core/base/check.h"
 #include "core/base/saturating.h"
@@ -75,10 +76,11 @@ void Suspects::mark_undecodable(Making& making, const Ingredient& ingredient, bo
                             [&](const auto& one) { return one.index == ingredient.index; });
   if (known == making.suspects.end()) {
     making.suspects.push_back(
-        {ingredient.index, ingredient.sample, ingredient.sample, 0, false, ingredient.occurrence});
+        {ingredient.index, ingredient.sample, ingredient.sample, 0, true, ingredient.occurrence});
     known = std::prev(making.suspects.end());
   }
-  known->settled = false;
+  // A worker names a sample for each of its indices: that is one read of it.
+  if (!std::exchange(known->settled, false)) return;
   if (from_store) ++known->failures;
 }
 

@@ -6,6 +6,7 @@
 
 #include "policies/registry.h"
 #include "tests/engine/small_world.h"
+#include "tests/engine/two_nodes.h"
 
 namespace batchflow::test::kept_before_test {
 
@@ -38,55 +39,21 @@ struct Before {
   SmallWorld world;
 };
 
-// Two nodes, of which the second says that it keeps all samples in this form, and a job on the
-// first. From where the samples of its first blocks are read.
+// From where the samples of a job's first blocks are read, where the second of two nodes says that
+// it keeps all samples in this form.
 std::set<std::pair<Place, Form>> first_reads(Place at, Digest prefix) {
-  engine::Catalogues catalogues;
-  catalogues.add(DatasetId(1), engine::Catalogue::uniform("two", 7, kSamples, 1000));
-  engine::PipelineInfo pipeline;
-  pipeline.hash = 9;
-  pipeline.prefix_hash = kPrefix;
-  pipeline.has_random = true;
-  pipeline.decoded_bytes = pipeline.prepared_bytes = 1000;
-  catalogues.add(PipelineId(1), pipeline);
-  engine::EngineConfig config;
-  config.block_bytes = 8000;
-  config.item_slot_bytes = 1000;
-  engine::Engine engine(config, policies::policy_list(), catalogues);
-  std::vector<SampleId> all;
-  for (std::uint64_t i = 0; i < kSamples; ++i) all.emplace_back(i);
-  const std::vector<NodeId> ranks{NodeId(1)};
-  engine::JobJoined job;
-  job.dataset = DatasetId(1);
-  job.pipeline = PipelineId(1);
-  job.batch_samples = 8;
-  job.ranks = ranks;
-  std::vector<engine::Event> events{engine::CatalogueKnown{DatasetId(1), 7},
-                                    engine::PipelineKnown{PipelineId(1), 9}};
-  for (const NodeId node : {NodeId(1), NodeId(2)}) {
-    events.push_back(engine::NodeJoined{node, 1});
-    events.push_back(engine::CapacityChanged{{node, Tier::dram, 0}, 1'000'000});
-    events.push_back(engine::CapacityChanged{{node, Tier::nvme, 0}, 1'000'000});
-  }
-  events.push_back(engine::WorkerJoined{WorkerId(0), NodeId(1)});
-  events.push_back(
-      engine::SamplesKept{at, DatasetId(1), prefix, prefix == 0 ? Bytes{0} : Bytes{1000}, 0, all});
-  events.push_back(job);
+  TwoNodes nodes;
+  nodes.keep(at, prefix);
+  nodes.join({});
   std::set<std::pair<Place, Form>> found;
   for (int step = 0; step < 50; ++step) {
-    std::vector<engine::Event> next;
-    for (const engine::Command& command :
-         engine.step(Instant(Duration(step * 1'000'000)), events)) {
-      if (const auto* admit = std::get_if<engine::Admit>(&command))
-        next.push_back(engine::BatchWanted{admit->job, 0, admit->credits});
+    for (const engine::Command& command : nodes.step()) {
       if (const auto* read = std::get_if<engine::Read>(&command))
         found.insert({read->from, read->form});
     }
-    engine.check_consistency();
-    events = std::move(next);
   }
-  CHECK(engine.counters().items_adopted == kSamples);
-  CHECK(engine.counters().protocol_errors == 0);
+  CHECK(nodes.counters().items_adopted == TwoNodes::kSamples);
+  CHECK(nodes.counters().protocol_errors == 0);
   return found;
 }
 
@@ -191,7 +158,7 @@ TEST_CASE("what another pipeline has decoded waits for that, and is of no use to
 }
 
 TEST_CASE("samples are used from where they were kept, though their homes are elsewhere") {
-  const Place memory{NodeId(2), Tier::dram, 0}, drive{NodeId(2), Tier::nvme, 0};
+  const Place memory{TwoNodes::kSecond, Tier::dram, 0}, drive{TwoNodes::kSecond, Tier::nvme, 0};
   using Reads = std::set<std::pair<Place, Form>>;
   CHECK(first_reads(memory, 0) == Reads{{memory, Form::encoded}});
   CHECK(first_reads(memory, kPrefix) == Reads{{memory, Form::decoded}});
