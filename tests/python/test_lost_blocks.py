@@ -1,13 +1,17 @@
-"""What the loss of an agent costs: the blocks that it held are prepared again, and no others. This is
-counted by what workers say that they have prepared, by what the coordinator says that it has had
-prepared again, and by the samples that a job has had."""
+"""What the loss of an agent costs: the blocks that it held are prepared again, and no others, as
+tools/bench/cluster/lost_blocks.py counts them."""
 
 import os
-import time
+import sys
 import unittest
 
-from support import status
+from support import HERE
 from test_cluster import JOB, Cluster, Job
+
+BENCH = HERE.parent.parent / "tools" / "bench"
+sys.path[:0] = [str(BENCH), str(BENCH / "cluster")]
+
+from lost_blocks import Loss, Prepared, loss, prepared, settled  # noqa: E402
 
 BLOCK, BLOCKS = 64, 100
 # It trains on when there is such a file.
@@ -31,24 +35,10 @@ class LostBlocks(Cluster):
             arguments = ("--config", str(config), *arguments)
         return super().node(name, *arguments, **more)
 
-    def counts(self):
-        """Samples that workers have prepared, of the coordinator and of each agent, and the blocks
-        that were prepared again."""
-        now = status(self.coordinator.socket)
-        prepared = {one["name"]: one["prepared_samples"] for one in now["nodes"]}
-        return {"coordinator": now["prepared_samples"], **prepared}, now["remakes"]
-
-    def settled(self):
-        """Once nothing is prepared any more. Agents report every second."""
-        while True:
-            before = self.counts()
-            time.sleep(2.5)
-            if self.counts() == before:
-                return before
-
     def lose_an_agent(self, order, seed):
-        """The job's result, and how many samples were prepared again."""
-        before, remade_before = self.counts()
+        """The job's result, and how many blocks were prepared again."""
+        coordinator = self.coordinator.socket
+        before = prepared(coordinator)
         name = f"lost-in-{order}-{seed}"
         agent = self.agent(name)
         go_on = self.folder / f"go-on-{order}-{seed}"
@@ -56,21 +46,17 @@ class LostBlocks(Cluster):
         job = Job(self.coordinator, code=HELD_JOB, order=order, shuffle_seed=seed,
                   prefetch_factor=64)  # so that the agent prepares several blocks ahead
         job.begun()
-        held, remade = self.settled()
-        self.assertEqual(remade, remade_before)
+        held = settled(coordinator)
         agent.end()
         go_on.touch()
         result = job.result()
         self.check_epochs(result)
         self.assertEqual(self.nodes(), {})
-        after, remade = self.counts()
-        prepared = held[name] + after["coordinator"] - before["coordinator"]
-        again = prepared - self.ROWS  # each sample of the epoch once, and these twice
-        self.assertEqual(again, (remade - remade_before) * BLOCK)
-        self.assertLessEqual(again, held[name])
-        print(f"{order}: the agent had prepared {held[name] // BLOCK} of {BLOCKS} blocks when it was "
-              f"killed; {again // BLOCK} were prepared again", flush=True)
-        return result, again
+        lost = loss(before, held, prepared(coordinator), name, self.ROWS, BLOCK)
+        self.assertLessEqual(lost.again, lost.held)
+        print(f"{order}: the agent had prepared {lost.held} of {BLOCKS} blocks when it was killed; "
+              f"{lost.again} were prepared again", flush=True)
+        return result, lost.again
 
     def test_only_what_a_lost_agent_held_is_prepared_again(self):
         [expected] = self.strict_results(1)
@@ -83,6 +69,32 @@ class LostBlocks(Cluster):
                 break
         self.assertGreater(lost, 0)
         self.check_all_end()
+
+
+class Counted(unittest.TestCase):
+    """Of 100 blocks the agent had 30 when it was killed, and 10 of these were taken already."""
+    BEFORE = Prepared(here=64, by_agent={}, again=2)
+    HELD = Prepared(here=64 + 5 * 64, by_agent={"a": 30 * 64}, again=2)
+    AFTER = Prepared(here=64 + 90 * 64, by_agent={}, again=22)
+
+    def loss(self, before=BEFORE, held=HELD, after=AFTER):
+        return loss(before, held, after, "a", 100 * 64, 64)
+
+    def test_what_was_held_and_prepared_again(self):
+        self.assertEqual(self.loss(), Loss(held=30, again=20))
+
+    def test_counts_that_say_different_things(self):
+        for other in ({"before": self.BEFORE._replace(again=1)},
+                      {"after": self.AFTER._replace(here=self.AFTER.here + 64)},
+                      {"after": self.AFTER._replace(again=21)},
+                      {"held": self.HELD._replace(by_agent={"a": 15 * 64})}):
+            with self.assertRaises(AssertionError):
+                self.loss(**other)
+
+    def test_more_than_was_held(self):
+        more = self.AFTER._replace(here=self.AFTER.here + 11 * 64, again=33)
+        with self.assertRaises(AssertionError):
+            self.loss(after=more)
 
 
 if __name__ == "__main__":

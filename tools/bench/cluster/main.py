@@ -11,10 +11,11 @@ and times to recover, and rates beside what else the same machine does. Rows are
 - processors: the processor time of all nodes for two epochs of a job at the coordinator, with an
   agent that has half of the workers, over that of a service alone; in turn, round by round. For
   rows, which are only copied, and for pictures.
-- recovery: the longest pause between two batches of a job when a node is killed and started again
-  at once: of the agent, for a job there and one elsewhere; of the coordinator, for both. Beside it
-  the longest pause of the same jobs without that. And when the coordinator is killed for good, and
-  another of three candidates takes over.
+- recovery: how long jobs waited for their batches when a node was killed (kill -9), more than in
+  the same run without that, and for a batch at most. An agent without jobs is killed for good, and
+  beside it stands how many blocks it held, and how many were prepared again; an agent, and the
+  coordinator, are killed and started again at once; and the coordinator of three candidates is
+  killed for good, and another takes over.
 - control: what one coordinator can order. Its agents are one process that says at once that
   everything is done (fleet.cpp). Blocks a second of 16 and of 256 samples with 1 to 64 agents, per
   second of the coordinator's processor time, too; and with 64 agents, how long a batch takes from
@@ -45,37 +46,45 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable, NamedTuple
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 sys.path.insert(0, str(HERE.parent / "peers"))
 import environment
+import lost_blocks
 import service
 
-ROW = 4096
+ROW, BATCH = 4096, 64
 
-# Its result: the samples of each epoch in order, when it asked for the first batch, and when each came.
+# Its result: the samples of each epoch in order, when it asked for the first batch, when each came,
+# and how long it waited for each after the twentieth. With `go_on` it trains on from there once
+# there is such a file.
 JOB = """
-import json, sys, time
+import json, os, sys, time
 import batchflow
 options = json.loads(sys.argv[1])
-pause = options.pop("pause", 0)
-asked = time.monotonic()
-loader = batchflow.DataLoader("rows", batch_size=64, **options)
-epochs, times = [], []
+pause, go_on = options.pop("pause", 0), options.pop("go_on", None)
+asked = since = time.monotonic()
+loader = batchflow.DataLoader("rows", batch_size=BATCH, **options)
+epochs, times, waits = [], [], []
 for epoch in range(options.get("epochs", 1)):
     keys = []
     for batch in loader:
         times.append(time.monotonic())
+        if len(times) > 20:
+            waits.append(times[-1] - since)
         keys += [int(key) for key in batch.sample_keys]
         if len(times) == 20:
             print("began", flush=True)
+            while go_on and not os.path.exists(go_on):
+                time.sleep(0.01)
         if pause:
             time.sleep(pause)
+        since = time.monotonic()
     epochs.append(keys)
-print(json.dumps({"epochs": epochs, "asked": asked, "times": times}), flush=True)
-"""
+print(json.dumps({"epochs": epochs, "asked": asked, "times": times, "waits": waits}), flush=True)
+""".replace("BATCH", str(BATCH))
 
 
 class Node:
@@ -118,6 +127,13 @@ class Node:
         self._process.wait(60)
 
 
+def write_config(folder: Path, engine: str) -> Path:
+    """A node file with these settings of the engine."""
+    config = folder / "node.yaml"
+    config.write_text(f"kind: node\nengine: {{{engine}}}\n")
+    return config
+
+
 def write_token(folder: Path) -> Path:
     token = folder / "token"
     token.write_text(os.urandom(32).hex() + "\n")
@@ -143,13 +159,15 @@ def wait_for_agents(coordinator: Node, agents: int) -> None:
 class Cluster:
     """A coordinator and agents, for a `with`."""
 
-    def __init__(self, folder: Path, rows: Path | str, agents: int, workers: int = 1):
+    def __init__(self, folder: Path, rows: Path | str, agents: int, workers: int = 1,
+                 engine: str = ""):
         self.folder = folder
         folder.mkdir()
+        config = write_config(folder, engine)
         token, port = write_token(folder), free_port()
         shared = ["--cluster-token", str(token), "--workers", str(workers)]
-        self.nodes = [Node(folder / "coordinator", "--dataset", f"rows={rows}", "--tcp",
-                           f"127.0.0.1:{port}", *shared)]
+        self.nodes = [Node(folder / "coordinator", "--config", str(config), "--dataset",
+                           f"rows={rows}", "--tcp", f"127.0.0.1:{port}", *shared)]
         for i in range(agents):
             self.nodes.append(Node(folder / f"agent{i}", "--join", f"tcp://127.0.0.1:{port}",
                                    "--name", f"agent{i}", *shared))
@@ -187,7 +205,7 @@ class Job:
         assert self.process.stdout is not None
         self.process.stdout.readline()
 
-    def longest_pause_s(self) -> float:
+    def finish(self) -> None:
         out, _ = self.process.communicate(timeout=300)
         if self.process.returncode != 0:
             sys.exit("a job failed")
@@ -197,7 +215,7 @@ class Job:
                 sys.exit("a job did not have each sample of an epoch once")
         self.asked: float = result["asked"]
         self.times: list[float] = result["times"]
-        return max(b - a for a, b in zip(self.times, self.times[1:]))
+        self.waits: list[float] = result["waits"]
 
 
 def parse() -> argparse.Namespace:
@@ -212,6 +230,8 @@ def parse() -> argparse.Namespace:
         parser.error(f"no part {', '.join(sorted(unknown))}")
     if arguments.quick:
         arguments.rounds, arguments.rows = 1, 4096
+    if arguments.rows % BATCH:
+        parser.error(f"--rows must be a multiple of {BATCH}: lost blocks are counted whole")
     return arguments
 
 
@@ -232,7 +252,7 @@ def reads(folder: Path, data: Path, arguments: argparse.Namespace, nodes: int) -
         jobs = [Job(node, arguments.rows, shuffle_seed=seed, epochs=1)
                 for seed, node in enumerate(cluster.nodes)]
         for job in jobs:
-            job.longest_pause_s()
+            job.finish()
         stored = arguments.rows * ROW
         return {"read": cluster.counted("read_bytes") / stored,
                 "fetched": cluster.counted("fetched_bytes") / stored}
@@ -244,55 +264,98 @@ def processors(folder: Path, data: str, samples: int, pipeline: str = "") -> flo
         with Cluster(folder, data, agents, 2 - agents) as cluster:
             before = cluster.cpu_s()
             Job(cluster.nodes[0], samples, shuffle_seed=1, epochs=2,
-                **({"pipeline": pipeline} if pipeline else {})).longest_pause_s()
+                **({"pipeline": pipeline} if pipeline else {})).finish()
             used[agents] = cluster.cpu_s() - before
     return used[1] / used[0]
 
 
-def recovery(folder: Path, data: Path, arguments: argparse.Namespace,
-             killed: int) -> dict[str, float]:
-    pauses = {}
-    for strikes in (False, True):
-        with Cluster(folder, data, 1) as cluster:
-            jobs = [Job(node, arguments.rows, epochs=2, pause=0.002) for node in cluster.nodes]
-            for job in jobs:
-                job.begun()
-            if strikes:
-                cluster.nodes[killed].end()
-                cluster.nodes[killed].start()
-            for where, job in zip(("coordinator", "agent"), jobs):
-                pauses[where + (" killed" if strikes else "")] = job.longest_pause_s()
-            if strikes:
-                cluster.wait()
-    return pauses
+class Wait(NamedTuple):
+    """Of one job, or of that of several which waited longest."""
+    more_s: float  # for all batches, than in a run in which nothing was killed
+    longest_s: float  # for one batch
+
+    @staticmethod
+    def of(undisturbed: list[Job], disturbed: list[Job]) -> "Wait":
+        return Wait(max(sum(b.waits) - sum(a.waits) for a, b in zip(undisturbed, disturbed)),
+                    max(max(job.waits) for job in disturbed))
 
 
-def takeover(folder: Path, data: Path, arguments: argparse.Namespace) -> float:
-    """The coordinator of three candidates is killed, and stays away."""
-    folder.mkdir()
-    token = write_token(folder)
-    candidates = [
-        Node(folder / name, "--name", name, "--dataset", f"rows={data}", "--tcp",
-             f"127.0.0.1:{free_port()}", "--cluster-token", str(token), "--cluster-log",
-             str(folder / "log"), "--workers", "1") for name in "abc"]
-    deadline = time.monotonic() + 60
-    first = None
-    while first is None:
-        if time.monotonic() > deadline:
-            raise RuntimeError("no candidate coordinates")
-        time.sleep(0.05)
-        first = next((node for node in candidates if node.says("term 1")), None)
-    others = [node for node in candidates if node is not first]
-    wait_for_agents(first, 2)
-    jobs = [Job(node, arguments.rows, epochs=2, pause=0.002) for node in others]
+def trained(nodes: list[Node], rows: int, strike: Callable[[], None], **options: Any) -> list[Job]:
+    """A job at each of the nodes, which have had that strike while they trained."""
+    jobs = [Job(node, rows, pause=0.002, **options) for node in nodes]
     for job in jobs:
         job.begun()
-    first.end()
-    pause = max(job.longest_pause_s() for job in jobs)
-    for node in others:
-        node.end(signal.SIGTERM)
-    shutil.rmtree(folder)
-    return pause
+    strike()
+    for job in jobs:
+        job.finish()
+    return jobs
+
+
+def come_back(folder: Path, data: Path, rows: int, killed: int) -> list[Wait]:
+    """The coordinator (0) or the agent (1) is killed and started again: the job at each."""
+    runs = []
+    for strikes in (False, True):
+        with Cluster(folder, data, 1) as cluster:
+            def strike() -> None:
+                if strikes:
+                    cluster.nodes[killed].end()
+                    cluster.nodes[killed].start()
+
+            runs.append(trained(cluster.nodes, rows, strike, epochs=2))
+            cluster.wait()
+    return [Wait.of([before], [after]) for before, after in zip(*runs)]
+
+
+def lose_agent(folder: Path, data: Path, rows: int, seed: int) -> tuple[Wait, lost_blocks.Loss]:
+    """An agent that prepares for a job at the coordinator is killed, and stays away."""
+    runs = []
+    for strikes in (False, True):
+        # No block has a second worker, which would prepare it again.
+        with Cluster(folder, data, 1,
+                     engine=f"block_bytes: {BATCH * ROW}, late_after_p99: 0") as cluster:
+            coordinator, go_on = cluster.nodes[0].socket, folder / "go-on"
+            before = held = lost_blocks.prepared(coordinator)
+
+            def strike() -> None:
+                nonlocal held
+                held = lost_blocks.settled(coordinator)
+                if strikes:
+                    cluster.nodes[1].end()
+                go_on.touch()
+
+            # It asks for many batches ahead, so that the agent prepares some of them.
+            runs.append(trained(cluster.nodes[:1], rows, strike, shuffle_seed=seed,
+                                prefetch_factor=64, go_on=str(go_on)))
+            if strikes:
+                found = lost_blocks.loss(before, held, lost_blocks.prepared(coordinator), "agent0",
+                                         rows, BATCH)
+    return Wait.of(*runs), found
+
+
+def take_over(folder: Path, data: Path, rows: int) -> Wait:
+    """The coordinator of three candidates is killed, and stays away: the jobs at the others."""
+    runs = []
+    for strikes in (False, True):
+        folder.mkdir()
+        token = write_token(folder)
+        candidates = [
+            Node(folder / name, "--name", name, "--dataset", f"rows={data}", "--tcp",
+                 f"127.0.0.1:{free_port()}", "--cluster-token", str(token), "--cluster-log",
+                 str(folder / "log"), "--workers", "1") for name in "abc"]
+        deadline = time.monotonic() + 60
+        first = None
+        while first is None:
+            if time.monotonic() > deadline:
+                raise RuntimeError("no candidate coordinates")
+            time.sleep(0.05)
+            first = next((node for node in candidates if node.says("term 1")), None)
+        others = [node for node in candidates if node is not first]
+        wait_for_agents(first, 2)
+        runs.append(trained(others, rows, first.end if strikes else lambda: None, epochs=2))
+        for node in [*others, first]:
+            node.end(signal.SIGTERM)
+        shutil.rmtree(folder)
+    return Wait.of(*runs)
 
 
 def fleet(port: int, token: Path, agents: int, batch: int, seconds: float,
@@ -308,8 +371,7 @@ def control(folder: Path, data: Path, agents: int, batch: int, seconds: float,
             rates: tuple[float, ...] = ()) -> dict[str, Any]:
     """What a coordinator orders for so many agents; `rates` are parts of the most that it can."""
     folder.mkdir()
-    config = folder / "node.yaml"
-    config.write_text(f"kind: node\nengine: {{block_bytes: {batch * ROW}}}\n")
+    config = write_config(folder, f"block_bytes: {batch * ROW}")
     token, port = write_token(folder), free_port()
 
     def run(rate: float = 0) -> dict[str, float]:
@@ -368,13 +430,13 @@ def fetch(folder: Path, hosts: Any, rows: int, by_tls: bool) -> dict[str, float]
     b = Node(folder / "b", "--join", f"{'tls' if by_tls else 'tcp'}://{hosts.address('a')}:{port}",
              "--name", "b", "--memory", "512mib", *own["b"], before=hosts.command("b", []))
     wait_for_agents(a, 1)
-    Job(a, rows, shuffle_seed=1, epochs=1).longest_pause_s()  # all is kept from here on
+    Job(a, rows, shuffle_seed=1, epochs=1).finish()  # all is kept from here on
     # Only what the link brings takes time: the job computes nothing.
     time.sleep(1.2)
     before = {node: node.cpu_s() for node in (a, b)}
     fetched = service.status(a.socket)["nodes"][0]["fetched_bytes"]
     job = Job(b, rows, shuffle_seed=2, epochs=1)
-    job.longest_pause_s()
+    job.finish()
     seconds = job.times[-1] - job.times[0]
     time.sleep(1.2)
     moved = service.status(a.socket)["nodes"][0]["fetched_bytes"] - fetched
@@ -436,19 +498,24 @@ def measure_processors(folder: Path, data: Path, arguments: argparse.Namespace) 
 
 
 def measure_recovery(folder: Path, data: Path, arguments: argparse.Namespace) -> Kept:
-    kept: dict[str, Any] = {}
-    for killed, name in ((1, "agent"), (0, "coordinator")):
-        rounds = [recovery(folder, data, arguments, killed) for _ in range(arguments.rounds)]
-        kept[name] = rounds
-        for where in ("coordinator", "agent"):
-            print(f"the {name} killed: longest pause of the job at the {where} "
-                  f"{spread([one[where + ' killed'] for one in rounds], '.2f')} s; without "
-                  f"{spread([one[where] for one in rounds], '.2f')} s", flush=True)
-    pauses = [takeover(folder, data, arguments) for _ in range(arguments.rounds)]
-    kept["takeover"] = pauses
-    print(f"the coordinator killed, and another takes over: longest pause "
-          f"{spread(pauses, '.2f')} s", flush=True)
-    return kept
+    rows, rounds = arguments.rows, range(arguments.rounds)
+    lost = [lose_agent(folder, data, rows, seed) for seed in rounds]
+    agent = [come_back(folder, data, rows, 1) for _ in rounds]
+    coordinator = [come_back(folder, data, rows, 0) for _ in rounds]
+    cases = {
+        "agent killed for good: a job elsewhere": [wait for wait, _ in lost],
+        "agent killed and started: its own job": [there for _, there in agent],
+        "  a job elsewhere": [elsewhere for elsewhere, _ in agent],
+        "coordinator killed and started: its own job": [there for there, _ in coordinator],
+        "  a job at the agent": [elsewhere for _, elsewhere in coordinator],
+        "coordinator killed, another takes over": [take_over(folder, data, rows) for _ in rounds]}
+    environment.show([["seconds a job waited", "more than without", "for a batch at most"],
+                      *([name, *(spread([one[i] for one in waits], ".2f") for i in range(2))]
+                        for name, waits in cases.items())])
+    blocks = [found for _, found in lost]
+    print(f"blocks that the lost agent held: {spread([one.held for one in blocks], '.0f')}, and that "
+          f"were prepared again: {spread([one.again for one in blocks], '.0f')}", flush=True)
+    return {"waits": cases, "blocks": blocks}
 
 
 def measure_control(folder: Path, data: Path, arguments: argparse.Namespace) -> Kept:
@@ -490,7 +557,7 @@ def lived(folder: Path, nodes: int, rows: int, rate_mbit: int) -> tuple[float, d
         wait_for_agents(started[0], nodes - 1)
         jobs = [Job(node, rows, shuffle_seed=seed, epochs=2) for seed, node in enumerate(started)]
         for job in jobs:
-            job.longest_pause_s()
+            job.finish()
         status = service.status(started[0].socket)
         for node in reversed(started):
             node.end(signal.SIGTERM)
