@@ -9,6 +9,7 @@
 // have come or not. Prints, as JSON: seconds, batches, blocks, samples_per_block, and with a rate
 // the latencies in us, from when a batch was due to be asked for to when it is there.
 #include <poll.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -225,7 +226,7 @@ class Fleet {
     const auto give_up = Clock::now() + std::chrono::seconds(60);
     while (!all_are_in()) {
       if (Clock::now() > give_up) throw std::runtime_error("not all jobs were admitted");
-      turn(10);
+      turn(kTurn);
     }
     if (plan_.rate == 0) {
       for (const auto& agent : agents_) agent->ask(kCredits, Clock::now());
@@ -238,13 +239,16 @@ class Fleet {
   }
 
  private:
-  void turn(int wait_ms) {
+  // Waits for messages, and for at most so long.
+  void turn(Clock::duration wait) {
     // A side that says nothing is lost.
     if (const auto now = Clock::now(); now - said_ > std::chrono::milliseconds(500)) {
       for (const auto& agent : agents_) agent->say_nothing();
       said_ = now;
     }
-    if (poll(sockets_.data(), sockets_.size(), wait_ms) <= 0) return;
+    const auto ns = std::chrono::nanoseconds(std::clamp(wait, Clock::duration(0), kTurn)).count();
+    const timespec most{0, ns};
+    if (ppoll(sockets_.data(), sockets_.size(), &most, nullptr) <= 0) return;
     for (std::size_t i = 0; i < sockets_.size(); ++i) {
       if (sockets_[i].revents != 0) agents_[i]->read();
     }
@@ -260,7 +264,7 @@ class Fleet {
     for (auto due = begin; Clock::now() < end;) {
       for (; plan_.rate > 0 && due <= Clock::now(); due += every)
         agents_[next_++ % agents_.size()]->ask(1, due);
-      turn(plan_.rate > 0 ? 0 : 10);
+      turn(plan_.rate > 0 ? due - Clock::now() : kTurn);
     }
     return std::chrono::duration<double>(Clock::now() - begin).count();
   }
@@ -284,6 +288,8 @@ class Fleet {
             : 0.0,
         part(0.5), part(0.99), part(0.999));
   }
+
+  static constexpr Clock::duration kTurn = std::chrono::milliseconds(10);
 
   const Plan plan_;
   Counts counts_;
@@ -313,6 +319,8 @@ int main(int argc, char** argv) {
     plan.batch = static_cast<std::uint32_t>(std::stoul(argv[4]));
     plan.seconds = std::stod(argv[5]);
     plan.rate = std::stod(argv[6]);
+    // Batches are asked for when they are due. To look for that without a pause would take a core.
+    prctl(PR_SET_TIMERSLACK, 1);
     batchflow::bench::Fleet(plan).run();
     return 0;
   } catch (const std::exception& error) {
