@@ -122,7 +122,8 @@ jobs:
     user: user
     dataset: images     # example
     pipeline: train     # example
-    order: relaxed      # or strict, sequential, weighted
+    order: relaxed      # or strict, sequential, weighted; listed: the job asks for the samples of
+    #   each batch, which come as they are stored, from a pipeline with steps: []
     # shuffle_seed: 7   # jobs with the same one share an order
     node_local: false   # relaxed: each block is for the ranks of one node
     runs: false         # relaxed: shuffles bundles of the dataset, and samples near one another

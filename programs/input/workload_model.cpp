@@ -283,15 +283,30 @@ void read_live_order(config::ConfigSection& entry, const Scenario& scenario, Job
   });
 }
 
+// The samples of a list come as they are stored, and it has no blocks.
+void refuse_work(config::ConfigSection& entry, const Scenario& scenario, const JobModel& job) {
+  const PipelineModel& pipeline = scenario.pipelines[static_cast<std::size_t>(job.pipeline)];
+  if (!pipeline.steps.empty())
+    entry.refuse(
+        "order",
+        fmt::format("samples of a list come as they are stored, and pipeline '{}' has steps",
+                    pipeline.name),
+        "name a pipeline with steps: [], and write what the job does with each sample as "
+        "loader: {ns_per_sample: 1000000}");
+  if (scenario.grain.epochs_per_block > 1)
+    entry.refuse("order", "a list has no blocks, and here blocks stand for epochs",
+                 "write grain.epochs_per_block: 1, or another order");
+}
+
 void read_order(config::ConfigSection& entry, const Scenario& scenario, JobModel& job) {
   const DatasetModel& dataset = scenario.datasets[static_cast<std::size_t>(job.dataset)];
   if (dataset.live) return read_live_order(entry, scenario, job);
   if (entry.has("live"))
     entry.refuse("live", fmt::format("dataset '{}' does not grow", dataset.name),
                  "write live: {per_s: 1000} for the dataset, or leave it out");
-  // Not lists, and not feeds. A mixture is an order that its own section asks for.
+  // Not feeds. A mixture is an order that its own section asks for.
   static_assert(static_cast<std::size_t>(Order::listed) + 3 == std::size(kOrderNames));
-  const std::vector<std::string_view> others(std::begin(kOrderNames), std::end(kOrderNames) - 3);
+  const std::vector<std::string_view> others(std::begin(kOrderNames), std::end(kOrderNames) - 2);
   const bool is_named = entry.has("order");
   job.order = entry.choice("order", others, job.order);
   entry.section("mixture", [&](config::ConfigSection& mixture) {
@@ -300,6 +315,7 @@ void read_order(config::ConfigSection& entry, const Scenario& scenario, JobModel
     if (is_named) mixture.refuse("sources", "a mixture is an order", "leave `order` out");
     job.order = Order::mixed;
   });
+  if (job.order == Order::listed) refuse_work(entry, scenario, job);
   job.has_shuffle_seed = entry.has("shuffle_seed");
   job.shuffle_seed = entry.seed("shuffle_seed", 0);
   job.node_local = entry.flag("node_local", job.node_local);
@@ -324,8 +340,10 @@ void read_rehearsal(config::ConfigSection& entry, const Scenario& scenario, JobM
     if (!rehearsal.has("samples") && !rehearsal.has("exemplars")) return;
     rehearsal.require("samples", "how many of each batch are rehearsed");
     rehearsal.require("exemplars", "how many samples of the dataset they are drawn from");
-    if (job.order == Order::weighted) {
-      rehearsal.refuse("samples", "a weighted order has draws already",
+    if (!order::may_rehearse(job.order)) {
+      rehearsal.refuse("samples",
+                       job.order == Order::listed ? "a list names all of its samples"
+                                                  : "a weighted order has draws already",
                        "leave rehearsal out, or write another order");
     }
     job.rehearsal_policy = rehearsal.text("policy", "");

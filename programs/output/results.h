@@ -126,7 +126,7 @@ struct Aggregate {
   // At any moment, in all forms, in the memory and on the drives of all nodes.
   std::uint64_t cached_bytes_most = 0;
   std::uint64_t samples = 0;
-  std::uint64_t samples_requested = 0;  // by preparations
+  std::uint64_t samples_requested = 0;  // by preparations and lists
   std::uint64_t samples_read = 0;       // from the store
   std::uint64_t storage_bytes = 0;
   std::uint64_t storage_reads = 0;   // commands

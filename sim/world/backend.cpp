@@ -78,15 +78,15 @@ Random Backend::read_chance(Chance what, const engine::Read& command) const {
 
 void Backend::on(const engine::Read& command) {
   // Where a block stands for several epochs, kept samples are read for the first alone.
-  const std::uint64_t times =
-      command.keep.is_none() ? workload_.preparation(command.lineage.pipeline).epochs : 1;
+  const Workload::Preparation* const block = workload_.preparation_for(command);
+  const std::uint64_t times = command.keep.is_none() && block != nullptr ? block->epochs : 1;
   const Bytes bytes = workload_.bytes_of(command) * times;
   const std::uint64_t per_item = workload_.data(command.dataset).samples_per_item * times;
   const std::uint64_t samples = workload_.items_of(command) * per_item;
   const Platform::Amount amount{command.bundle_shift > 0 ? Workload::reads_of(command) : samples,
                                 bytes};
   const engine::Request request = command.request;
-  if (workload_.preparation(command.lineage.pipeline).is_streamed) {
+  if (block != nullptr && block->is_streamed) {
     count_read(command, samples, bytes);
     streamed_blocks_.add(command, kernel_.now(), amount);
     return reports_.completion(request.id, engine::ReadDone{request, engine::Outcome::done, {}});
@@ -428,6 +428,7 @@ void Backend::on(const engine::Deliver& command) {
                                           : batch.samples;
     kind += preparation.visits(slice.to - slice.from);
   }
+  batch.samples += preparation.visits(command.ingredients.size());  // of a list
   batch.drawn.assign(command.samples.begin(), command.samples.end());
   counters_.repeats += preparation.visits(command.repeats);
   const engine::Request request = command.request;
@@ -435,7 +436,7 @@ void Backend::on(const engine::Deliver& command) {
     reports_.completion(request.id, engine::DeliveryDone{request, engine::Outcome::done});
     handler_.delivered(batch);
   });
-  std::uint64_t items = 0;
+  std::uint64_t items = command.ingredients.size();
   for (const order::Slice& slice : command.slices) items += slice.to - slice.from;
   const Bytes bytes = items * preparation.moved_bytes * preparation.epochs;
   counters_.pcie_bytes += bytes;

@@ -56,7 +56,9 @@ std::string begin_line(const std::string& job, std::uint32_t life, const engine:
   json.value(std::uint64_t{command.epoch});
   json.key("step");
   json.value(command.step);
-  put(json, "samples", of_kind(command, samples, false, false));
+  put(json, "samples",
+      command.slices.empty() ? std::vector(samples.begin(), samples.end())  // of a list
+                             : of_kind(command, samples, false, false));
   const auto fillers = of_kind(command, samples, true, false);
   if (!fillers.empty()) put(json, "fillers", fillers);
   const auto rehearsed = of_kind(command, samples, false, true);
@@ -123,13 +125,14 @@ void BatchFile::delivered(const engine::Deliver& command) {
       begin_line(job->second.name, job->second.life, command, samples_of(job->second, command)));
 }
 
-// The samples of all slices in turn. The command lists those that follow from no block's name: of
-// draws, and where a policy chooses samples.
+// The samples of all slices in turn, or of a list. The command lists those that follow from no
+// block's name: of draws, and where a policy chooses samples.
 std::vector<SampleId> BatchFile::samples_of(const Job& job, const engine::Deliver& command) {
   const bool lists_all = command.samples.size() == size_of(command.slices);
   std::span<const SampleId> listed = command.samples;
   std::vector<SampleId> all;
   std::vector<SampleId> some;
+  for (const engine::Ingredient& one : command.ingredients) all.push_back(one.sample);
   for (const order::Slice& slice : command.slices) {
     if (lists_all || slice.rehearsed) {
       const auto next = listed.first(slice.to - slice.from);

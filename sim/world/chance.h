@@ -21,7 +21,8 @@ enum class Chance : std::uint8_t {
   record_made,
   record_lost,
   record_lag,
-  record_class
+  record_class,
+  list  // of an epoch
 };
 
 template <class... Words>

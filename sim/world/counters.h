@@ -22,8 +22,8 @@ struct Counters {
   std::uint64_t requests_again = 0;  // that were answered by 503, and sent again
   Bytes pcie_bytes = 0;
   Bytes copied_bytes = 0;               // within a node
-  std::uint64_t samples_requested = 0;  // by preparations
-  std::uint64_t samples_decoded = 0;    // of these, from their encoded form
+  std::uint64_t samples_requested = 0;  // by preparations and lists
+  std::uint64_t samples_decoded = 0;    // by preparations, from their encoded form
   std::uint64_t samples_prepared = 0;
   std::uint64_t blocks_prepared = 0;
   TotalTime preparation{0};           // core time of finished preparations

@@ -81,17 +81,30 @@ void JobLosses::go_on(std::uint32_t index) {
   clocks_.count_unfinished(job);
   ++job.result->restarts;
   if (checkpoints_.goes_back(job)) return go_back(index);
+  join_again(index);
+}
+
+// From its last step. The engine knows no position of a list: to it, the job that has one is new.
+void JobLosses::join_again(std::uint32_t index) {
+  Job& job = jobs_[index];
   job.state = Job::State::joining;
-  joins_.resized(job);
+  if (job.model->order != Order::listed) return joins_.resized(job);
+  leave_engine(job);
+  joins_.joined(index, job);
+}
+
+// The job joins anew, and its steps have other numbers then.
+void JobLosses::leave_engine(Job& job) {
+  world_.reports.fact(engine::JobLeft{job.id});
+  jobs_.give_another_id(job);
+  job.earlier_steps += job.step;
 }
 
 // To the last checkpoint.
 void JobLosses::go_back(std::uint32_t index) {
   Job& job = jobs_[index];
-  world_.reports.fact(engine::JobLeft{job.id});
-  jobs_.give_another_id(job);
+  leave_engine(job);
   job.state = Job::State::restoring;
-  job.earlier_steps += job.step;
   job.repeats_until = std::max(job.repeats_until, job.steps_done);
   job.steps_done = job.epoch_began_at = job.checkpoint.steps;
   const auto& position = job.checkpoint.position;
@@ -203,8 +216,7 @@ void JobLosses::resume(std::uint32_t index) {
     ++job.result->restarts;
     if (checkpoints_.goes_back(job)) return go_back(index);
   }
-  job.state = Job::State::joining;
-  joins_.resized(job);
+  join_again(index);
 }
 
 }  // namespace batchflow::world

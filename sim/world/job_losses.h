@@ -55,6 +55,8 @@ class JobLosses {
   void start_anew(std::uint32_t index);
   void stop(Job& job);
   void go_on(std::uint32_t index);
+  void join_again(std::uint32_t index);
+  void leave_engine(Job& job);
   void go_back(std::uint32_t index);
   void keep_what_is_done(Job& job);
   void leave_gpus(Job& job);

@@ -32,7 +32,8 @@ JobTraining::JobTraining(const Parts& parts, JobTable& jobs, JobClocks& clocks,
       clocks_(clocks),
       checkpoints_(checkpoints),
       listener_(listener),
-      scores_(parts.scenario, parts.reports) {
+      scores_(parts.scenario, parts.reports),
+      lists_(parts) {
   for (const Job& job : jobs_)
     work_all_ += job.preparation->is_streamed ? job.model->steps : batches_of(job);
 }
@@ -57,19 +58,29 @@ double JobTraining::progress() const {
 void JobTraining::begin(Job& job, std::uint32_t credits) {
   job.state = Job::State::running;
   const std::uint32_t wanted = std::min(credits, batches_on_gpu(world_.scenario.cluster, job));
-  for (Rank rank = 0; rank < job.ranks.size(); ++rank)
-    world_.reports.fact(engine::BatchWanted{job.id, rank, wanted});
+  for (Rank rank = 0; rank < job.ranks.size(); ++rank) {
+    job.ranks[rank].asked = job.steps_done;
+    want(job, rank, wanted);
+  }
 }
 
-void JobTraining::delivered(std::uint32_t index, const Delivered& batch) {
+void JobTraining::want(Job& job, Rank number, std::uint32_t batches) {
+  if (job.model->order != Order::listed)
+    return world_.reports.fact(engine::BatchWanted{job.id, number, batches});
+  for (; batches > 0; --batches) lists_.ask(job, number, job.ranks[number].asked++);
+}
+
+void JobTraining::delivered(std::uint32_t index, Delivered batch) {
   Job& job = jobs_[index];
+  if (job.model->order == Order::listed) lists_.complete(job, batch);
   if (job.first_batch == Instant{}) job.first_batch = world_.kernel.now();
   // A small batch may overtake a large one on its way to the GPU; a rank trains in order.
-  std::deque<Delivered>& batches = job.ranks[batch.rank].batches;
+  const Rank rank = batch.rank;
+  std::deque<Delivered>& batches = job.ranks[rank].batches;
   const auto after = std::find_if(batches.begin(), batches.end(),
                                   [&](const Delivered& other) { return other.step > batch.step; });
-  batches.insert(after, batch);
-  train(index, batch.rank);
+  batches.insert(after, std::move(batch));
+  train(index, rank);
 }
 
 // The rank trains on its batch of the present step, if it is free and has it.
@@ -241,11 +252,13 @@ void JobTraining::step_done(std::uint32_t index) {
     const Duration measured = std::max(rank.computes, Duration(1));
     world_.reports.fact(engine::BatchConsumed{job.id, number, step, measured});
     world_.reports.fact(engine::SlotReleased{job.id, number, step});
-    world_.reports.fact(engine::BatchWanted{job.id, number, 1});
+    want(job, number, 1);
     clocks_.idled(job, number);
     rank.done = false;
     train(index, number);
   }
+  if (job.model->order == Order::listed && job.steps_done == lists_.steps_of(job))
+    listener_.trained_all(index);
 }
 
 void JobTraining::count_step(Job& job) {

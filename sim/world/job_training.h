@@ -13,6 +13,7 @@
 #include "sim/world/job_checkpoints.h"
 #include "sim/world/job_clocks.h"
 #include "sim/world/job_table.h"
+#include "sim/world/listed_batches.h"
 #include "sim/world/parts.h"
 #include "sim/world/score_reports.h"
 
@@ -35,7 +36,7 @@ class JobTraining {
 
   void begin(Job& job, std::uint32_t credits);
   // Of a job that runs, and of its present step or a later one.
-  void delivered(std::uint32_t index, const Delivered& batch);
+  void delivered(std::uint32_t index, Delivered batch);
   // One thing that held the job between two steps is over.
   void end_hold(std::uint32_t index);
   // Nothing holds the job: its ranks train on what they have.
@@ -47,6 +48,7 @@ class JobTraining {
   double progress() const;
 
  private:
+  void want(Job& job, Rank number, std::uint32_t batches);
   void train(std::uint32_t index, Rank number);
   bool loads(std::uint32_t index, Rank number);
   void has_records(Job& job, const Delivered& batch);
@@ -64,6 +66,7 @@ class JobTraining {
   JobCheckpoints& checkpoints_;
   Listener& listener_;
   ScoreReports scores_;
+  ListedBatches lists_;
   // What the progress bar counts: where blocks stand for streams, each step costs the same to
   // simulate.
   std::uint64_t work_all_ = 0;

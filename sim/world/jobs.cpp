@@ -163,6 +163,8 @@ void Jobs::delivered(const Delivered& batch) {
 void Jobs::trained_epoch(std::uint32_t index) {
   Job& job = jobs_[index];
   if (job.validation != Job::kNone && validations_.begin(index)) join(job.validation);
+  // The engine knows no epochs of a list.
+  if (job.model->order == Order::listed) job.result->epochs = job.epochs_trained;
   if (!job.is_validation()) return;
   ++job.holds;
   validations_.end(index);

@@ -58,7 +58,8 @@ void JoinReports::joined(std::uint32_t index, const Job& job) {
     event.epochs = 1;
   }
   event.ranks = world_.reports.keep(job.nodes);
-  if (job.checkpoint.position) event.position = &*job.checkpoint.position;
+  const bool has_position = job.checkpoint.position && model.order != Order::listed;
+  if (has_position) event.position = &*job.checkpoint.position;
   if (model.mixture.sources > 0 && !event.position)
     event.position = &world_.reports.keep(std::vector{mixture_position(job, event)}).front();
   if (model.live.from_newest && model.order == Order::live && !event.position)

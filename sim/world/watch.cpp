@@ -174,7 +174,8 @@ void Watch::on(const engine::Deliver& command) {
     running.span.track = lane(name_of(job.nodes[command.rank]), "deliver");
   }
   Batch batch{command.step, {}, running.span};
-  const auto from = slots_.find(slot_key(command.share, command.slot));
+  const bool is_list = !command.ingredients.empty();  // which comes from no slot
+  const auto from = is_list ? slots_.end() : slots_.find(slot_key(command.share, command.slot));
   if (from != slots_.end()) {
     batch.progress = from->second;
     job.stream = batch.progress.stream;

@@ -68,6 +68,11 @@ class Workload {
   const Preparation& preparation(const input::JobModel& job) const {
     return preparation(pipeline(job));
   }
+  // How the block is prepared that the read is for; null: it is for a list.
+  const Preparation* preparation_for(const engine::Read& read) const {
+    const PipelineId id = read.lineage.pipeline;
+    return id == PipelineId() ? nullptr : &preparation(id);
+  }
   // How many items a read asks for, by how many operations (one a bundle), and their bytes.
   std::uint64_t items_of(const engine::Read& command) const;
   static std::uint64_t reads_of(const engine::Read& command);
