@@ -388,7 +388,8 @@ class Workers(Collating):
     def test_a_ctrl_c_while_an_iteration_goes_is_raised(self):
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         self.addCleanup(signal.signal, signal.SIGINT, before)
-        held = [iter(self.loader())]
+        loader = self.loader()
+        held = [iter(loader)]
         processes = [next(held[0])["process"] for _ in range(2)]
         with self.assertRaises(KeyboardInterrupt):
             interrupt_and(held.clear)
