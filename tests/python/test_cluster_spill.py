@@ -42,7 +42,8 @@ class Drives(Cluster):
 class Spilled(Drives):
     def test_the_store_is_read_once_where_memory_and_drives_hold_the_data(self):
         nodes = [self.coordinator, self.agent("a")]
-        for job in [self.job(node, order="relaxed", shuffle_seed=seed)
+        # What leaves memory faster than a drive takes it is read again from the store.
+        for job in [self.job(node, order="relaxed", shuffle_seed=seed, pause=0.01)
                     for seed, node in enumerate(nodes)]:
             self.check_epochs(job.result(), 3)
         self.check_read_once(self.STORED)

@@ -324,7 +324,8 @@ def lose_agent(folder: Path, data: Path, rows: int, seed: int) -> tuple[Wait, lo
                 go_on.touch()
 
             # It asks for many batches ahead, so that the agent prepares some of them.
-            runs.append(trained(cluster.nodes[:1], rows, strike, shuffle_seed=seed,
+            # Nothing is prepared of an epoch that does not come.
+            runs.append(trained(cluster.nodes[:1], rows, strike, shuffle_seed=seed, epochs=1,
                                 prefetch_factor=64, go_on=str(go_on)))
             if strikes:
                 found = lost_blocks.loss(before, held, lost_blocks.prepared(coordinator), "agent0",
