@@ -28,7 +28,7 @@ struct RankState {
                          // other ranks
   Duration computes{0};  // in this step
   std::deque<Delivered> batches;
-  std::uint64_t asked = 0;  // of a list: the step whose batch it asks for next
+  std::uint64_t asked = 0;  // of a list: the next step that it asks a batch for
 };
 // Where a job can go back to. Before the first checkpoint: to its beginning.
 struct Checkpoint {

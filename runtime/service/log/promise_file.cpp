@@ -139,10 +139,14 @@ void PromiseFile::put(bool is_more) {
   is_due_ = false;
   // What stands behind a record that was cut off would look like damage.
   const bool anew = log_.snapshot_due() || (is_behind_ && is_more);
-  if (anew ? !write_anew() : !is_behind_ && !log_.pending().empty() && !append(file_))
-    fall_behind();
-  else if (anew)
-    is_behind_ = false;
+  bool is_written = true;
+  if (anew) {
+    is_written = write_anew();
+    is_behind_ = is_behind_ && !is_written;
+  } else if (!is_behind_ && !log_.pending().empty()) {
+    is_written = append(file_);
+  }
+  if (!is_written) fall_behind();
   log_.clear_pending();
 }
 

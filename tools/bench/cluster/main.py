@@ -323,8 +323,8 @@ def lose_agent(folder: Path, data: Path, rows: int, seed: int) -> tuple[Wait, lo
                     cluster.nodes[1].end()
                 go_on.touch()
 
-            # It asks for many batches ahead, so that the agent prepares some of them.
-            # Nothing is prepared of an epoch that does not come.
+            # It asks for many batches ahead, so that the agent prepares some of them, and for one
+            # epoch: blocks of another would count as prepared twice.
             runs.append(trained(cluster.nodes[:1], rows, strike, shuffle_seed=seed, epochs=1,
                                 prefetch_factor=64, go_on=str(go_on)))
             if strikes:
