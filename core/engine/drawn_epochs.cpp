@@ -11,6 +11,9 @@ namespace batchflow::engine {
 
 namespace {
 
+// A reservoir of a job that goes on is shown so many records at a time.
+constexpr std::uint64_t kShownAtOnce = 1 << 14;
+
 // An epoch of so many blocks, of draws that become known as the job goes on.
 order::LaneSizes sizes_of(std::uint64_t blocks, std::uint32_t block_samples) {
   const auto lane_blocks = static_cast<std::uint32_t>(
@@ -102,8 +105,8 @@ order::LaneSizes DrawnEpochs::begin(Job& job) {
   const order::Position::Fields& at = job.committed.fields();
   auto epoch = std::make_unique<order::LiveEpoch>(
       order::KeyRoot{at.dataset_version, at.seed}, generation, job.committed.next_record(),
-      at.rehearsed, static_cast<std::uint32_t>(job.ranks.size()), job.batch_samples, job.fills_from,
-      job.rehearsed);
+      at.rehearsed, static_cast<std::uint32_t>(job.ranks.size()), job.batch_samples,
+      order::Filling{job.fills_from, job.rehearsed, job.reservoir, at.first});
   job.live = epoch.get();
   job.drawn = std::move(epoch);
   job.short_since = kNever;
@@ -144,6 +147,10 @@ bool DrawnEpochs::decide(Job& job, std::uint64_t step) {
 // while.
 bool DrawnEpochs::decide_next(Job& job) {
   order::LiveEpoch& live = *job.live;
+  if (!live.settle(kShownAtOnce)) {
+    s_.alarms.set(s_.now, {AlarmKind::look_at_job, job.index.value, job.serial});
+    return false;
+  }
   const GrowingSource& source = *s_.datasets[job.dataset].source;
   const std::uint64_t most = live.records_most(source.first);
   const std::uint64_t there = source.end - live.next();

@@ -20,6 +20,7 @@
 #include "core/base/types.h"
 #include "core/engine/exemplar.h"
 #include "core/order/block_name.h"
+#include "core/order/reservoir.h"
 
 namespace batchflow::order {
 class Position;  // where a job is in its data, what `state_dict` holds (core/order/position.h)
@@ -83,6 +84,7 @@ struct JobJoined {
   std::uint32_t rehearsed = 0;  // m of each rank's b, from its buffer once it has one; live: fills
   // A buffer that the engine fills, by a number that stands for its name; 0: none. The job that
   // names it first says how many exemplars it has, and which policy chooses them.
+  // live: no buffer; fills come from a reservoir of so many records, if not from the last ones.
   std::uint64_t buffer = 0;
   std::uint32_t buffer_exemplars = 0;
   std::string_view buffer_policy;
@@ -518,10 +520,14 @@ struct ExemplarsSet {
 // How a source is to go on. It changes with what its log keeps and with what its jobs have had.
 struct SourcePaced {
   DatasetId dataset;
-  std::uint64_t needed_from = 0;  // no job needs records before this one
+  std::uint64_t needed_from = 0;  // no job needs records before this one, but exemplars
   bool waits = false;             // producers that can wait do
   // Of the records of producers that cannot wait, this part of 2^32 is taken. Their keys say which.
   std::uint64_t taken_part = 0;
+  // Of its jobs. Of the records that its log drops, it keeps those that these have by then. A job
+  // may leave and come back, so the log also keeps what others have that it was told of before, as
+  // far as there is room.
+  std::span<const order::ReservoirName> reservoirs;
 };
 
 using Command =

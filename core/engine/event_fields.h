@@ -65,6 +65,7 @@ BATCHFLOW_FIELDS(Lineage, dataset, dataset_version, pipeline, pipeline_hash, ord
                  block_samples, lane_blocks, name, samples, run_shift)
 BATCHFLOW_FIELDS(Slice, name, from, to, filler, rehearsed)
 BATCHFLOW_FIELDS(Replacement, index, corrupt, used)
+BATCHFLOW_FIELDS(ReservoirName, seed, first, most)
 
 }  // namespace batchflow::order
 
@@ -141,6 +142,6 @@ BATCHFLOW_FIELDS(LetGo, node)
 BATCHFLOW_FIELDS(Adopt, place, share, dataset, prefix)
 BATCHFLOW_FIELDS(MixtureSet, job, at, parts, soon)
 BATCHFLOW_FIELDS(ExemplarsSet, job, samples, weights)
-BATCHFLOW_FIELDS(SourcePaced, dataset, needed_from, waits, taken_part)
+BATCHFLOW_FIELDS(SourcePaced, dataset, needed_from, waits, taken_part, reservoirs)
 
 }  // namespace batchflow::engine

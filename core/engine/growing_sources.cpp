@@ -1,6 +1,7 @@
 #include "core/engine/growing_sources.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace batchflow::engine {
 
@@ -20,6 +21,7 @@ void GrowingSources::grew(const SourceGrew& event) {
     growing_.push_back(known);
     dataset.source.emplace();
     dataset.source->paced.dataset = dataset.id;
+    dataset.source->paced.needed_from = event.first;
     dataset.source->paced.taken_part = taken_part(0, 1);
   }
   GrowingSource& source = *dataset.source;
@@ -51,6 +53,20 @@ std::uint64_t GrowingSources::needed_from(const Dataset& dataset) const {
   return any ? std::max(from, source.first) : source.first;
 }
 
+std::vector<order::ReservoirName> reservoirs_of(const EngineState& state, const Dataset& dataset) {
+  std::vector<order::ReservoirName> all;
+  for (const StreamId stream : dataset.streams) {
+    for (const JobIndex index : state.streams[stream].jobs) {
+      const Job& job = state.jobs[index];
+      const order::Position::Fields& at = job.committed.fields();
+      if (job.reservoir > 0) all.push_back({at.seed, at.first, job.reservoir});
+    }
+  }
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
 void GrowingSources::pace() {
   for (const DatasetIndex index : growing_) {
     GrowingSource& source = *datasets_[index].source;
@@ -60,11 +76,14 @@ void GrowingSources::pace() {
     if (source.kept >= most - most / 4) next.waits = true;
     if (source.kept <= most / 2 + most / 8) next.waits = false;
     next.taken_part = taken_part(source.kept, most);
+    std::vector<order::ReservoirName> reservoirs = reservoirs_of(s_, datasets_[index]);
     if (next.needed_from == source.paced.needed_from && next.waits == source.paced.waits &&
-        next.taken_part == source.paced.taken_part) {
+        next.taken_part == source.paced.taken_part && reservoirs == source.reservoirs) {
       continue;
     }
     source.paced = next;
+    source.reservoirs = std::move(reservoirs);
+    next.reservoirs = s_.arena.copy(source.reservoirs);
     s_.emit(SourcePaced(next));
   }
 }

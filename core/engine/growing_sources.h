@@ -5,9 +5,12 @@
 // producers' records it takes fewer and fewer, and none when it is full.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <vector>
 
 #include "core/engine/state.h"
+#include "core/order/rehearsal.h"
 
 namespace batchflow::engine {
 
@@ -27,6 +30,24 @@ class GrowingSources {
   IndexedVector<Dataset, DatasetIndex>& datasets_;
   std::vector<DatasetIndex> growing_;
 };
+
+// Of the jobs that the source has now, each once.
+std::vector<order::ReservoirName> reservoirs_of(const EngineState& state, const Dataset& dataset);
+
+// How many records of the largest size a part of a log has room for: 64 bytes stand beside each.
+constexpr std::uint64_t records_in(Bytes part, Bytes record_bytes) {
+  return part / (record_bytes + 64);
+}
+// From how many of its last records a job may fill steps. They take a quarter of the log, which can
+// never drop them. So the log always has room for more.
+constexpr std::uint64_t window_most(Bytes kept_most, Bytes record_bytes) {
+  return std::max<std::uint64_t>(1, records_in(kept_most / 4, record_bytes));
+}
+// How many exemplars all reservoirs of a source may have together, in a quarter of the log's bytes
+// beside it.
+constexpr std::uint64_t exemplars_most(Bytes kept_most, Bytes record_bytes) {
+  return std::min<std::uint64_t>(order::kExemplarsMost, window_most(kept_most, record_bytes));
+}
 
 // The part of 2^32 that is taken of records of producers that cannot wait.
 constexpr std::uint64_t taken_part(Bytes kept, Bytes kept_most) {

@@ -65,6 +65,8 @@ struct GrowingSource {
   Bytes kept_most = 0;
   bool ended = false;
   SourcePaced paced;
+  // As its log was told last.
+  std::vector<order::ReservoirName> reservoirs;
 };
 
 // Datasets makes it; GrowingSources sets `source`, Suspects adds to `corrupt`, and Streams keeps
@@ -276,7 +278,8 @@ struct Job {
   Duration fills_after{};       // live, as JobJoined has them
   std::uint64_t fills_from = 0;
   bool fills_cut = false;
-  bool keyed = false;  // live: a program asks for its samples by their keys
+  std::uint32_t reservoir = 0;  // live: fills come from so many exemplars; 0: from the last records
+  bool keyed = false;           // live: a program asks for its samples by their keys
 
   // Membership: how it is served. A join begins as `joining`, a resize as `resizing`, from any
   // state but `refused`. A lost rank makes the job `degraded` until it is resized. Only a running

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "core/engine/books.h"
+#include "core/engine/growing_sources.h"
 #include "core/engine/mixture_weights.h"
 #include "core/engine/seed_group.h"
 #include "core/engine/streams.h"
@@ -31,6 +32,22 @@ std::uint64_t seed_group(const EngineState& s, const JobJoined& event, bool chos
   return seed_group_of(event, catalogue.bundle_shift(), s.config.share_streams, chosen);
 }
 
+// A live job rehearses what fills its steps: the last records that it has had, or a reservoir.
+bool may_fill(const JobJoined& event) {
+  if (event.buffer_exemplars > 0) {
+    return event.rehearsed > 0 && event.buffer == 0 && event.fills_from == 0 && !event.fills_cut;
+  }
+  return event.rehearsed == 0 || (event.fills_from > 0 && !event.fills_cut && event.buffer == 0);
+}
+
+// The log keeps exemplars of all reservoirs in one bounded room.
+bool has_room_for(const EngineState& s, const Dataset& dataset, const order::ReservoirName& name) {
+  std::uint64_t exemplars = name.most;
+  for (const order::ReservoirName& other : reservoirs_of(s, dataset))
+    if (other != name) exemplars += other.most;
+  return exemplars <= exemplars_most(dataset.source->kept_most, dataset.catalogue->largest_bytes());
+}
+
 std::optional<Refusal> objection(const EngineState& s, const JobJoined& event, bool chosen) {
   const DatasetIndex dataset = s.dataset_of.find(event.dataset);
   if (dataset.is_none()) return Refusal::unknown_dataset;
@@ -52,10 +69,7 @@ std::optional<Refusal> objection(const EngineState& s, const JobJoined& event, b
       (event.rehearsed > 0 && !order::may_rehearse(event.order) && event.order != Order::live)) {
     return Refusal::wrong_order;
   }
-  if (event.order == Order::live && event.rehearsed > 0 &&
-      (event.fills_from == 0 || event.fills_cut || event.buffer != 0)) {
-    return Refusal::bad_request;
-  }
+  if (event.order == Order::live && !may_fill(event)) return Refusal::bad_request;
   const bool fits_keys = event.order == Order::live && event.ranks.size() == 1 &&
                          event.batch_samples == 1 && event.fills_from == 0 && !event.position;
   if (event.keyed && !fits_keys) return Refusal::bad_request;
@@ -120,6 +134,9 @@ std::variant<JoinsAs, Refuse> check_join(const EngineState& s, const JobJoined& 
     if (const auto refuse = position_objection(event, dataset, seed)) return *refuse;
     as.position = *event.position;
   }
+  if (dataset.source && event.buffer_exemplars > 0 &&
+      !has_room_for(s, dataset, {seed, as.position.fields().first, event.buffer_exemplars}))
+    return Refuse{event.job, Refusal::other_buffer, event.buffer_exemplars, 0};
   if (const auto why = s.buffers.objection(event, version))
     return Refuse{event.job, why->why, why->needed, why->available};
   return as;

@@ -57,6 +57,7 @@ void Membership::joined(const JobJoined& event) {
   job.fills_after = std::max(event.fills_after, Duration(0));
   job.fills_from = event.fills_from;
   job.fills_cut = event.fills_cut;
+  job.reservoir = event.order == Order::live ? event.buffer_exemplars : 0;
   job.keyed = event.keyed;
   for (const NodeId node : event.ranks) {
     job.ranks.emplace_back();

@@ -116,4 +116,9 @@ constexpr std::uint64_t fill_key(KeyRoot root, std::uint64_t fill) {
   return hash(12, root.dataset_version, root.seed, fill);
 }
 
+// Which exemplar of a live job's reservoir the record replaces, if any.
+constexpr std::uint64_t reservoir_key(KeyRoot root, std::uint64_t record) {
+  return hash(14, root.dataset_version, root.seed, record);
+}
+
 }  // namespace batchflow::order

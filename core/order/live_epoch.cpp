@@ -9,16 +9,19 @@ namespace batchflow::order {
 
 LiveEpoch::LiveEpoch(KeyRoot root, std::uint64_t generation, std::uint64_t next,
                      std::uint64_t fills, std::uint32_t ranks, std::uint32_t batch_samples,
-                     std::uint64_t window, std::uint32_t rehearsed)
+                     const Filling& filling)
     : root_(root),
       generation_(generation),
       next_(next),
       fills_(fills),
       ranks_(ranks),
       batch_samples_(batch_samples),
-      window_(window),
-      rehearsed_(rehearsed) {
-  BF_CHECK(ranks > 0 && batch_samples > rehearsed);
+      window_(filling.window),
+      rehearsed_(filling.rehearsed) {
+  BF_CHECK(ranks > 0 && batch_samples > rehearsed_);
+  if (filling.exemplars > 0)
+    reservoir_.emplace(root.dataset_version,
+                       ReservoirName{root.seed, filling.first, filling.exemplars});
 }
 
 bool LiveEpoch::has(std::uint64_t first) const {
@@ -27,6 +30,7 @@ bool LiveEpoch::has(std::uint64_t first) const {
 }
 
 bool LiveEpoch::can_fill(std::uint64_t oldest, std::uint64_t own) const {
+  if (reservoir_) return next_ > reservoir_->name().first;
   return window_ > 0 && (next_ > oldest || own > 0);
 }
 
@@ -37,11 +41,27 @@ std::uint64_t LiveEpoch::records_most(std::uint64_t oldest) const {
 void LiveEpoch::decide(std::uint64_t records, std::uint64_t oldest) {
   BF_CHECK(!ended_ && records <= records_most(oldest));
   BF_CHECK(records == step_samples() || can_fill(oldest, records));
-  const std::uint64_t from = std::max(oldest, next_ - std::min(next_, window_));
-  const std::uint64_t to = from < next_ ? next_ : next_ + records;
-  steps_.push_back({next_, records, fills_, from, to});
+  const std::uint64_t fills = step_samples() - records;
+  if (reservoir_) {
+    BF_CHECK(reservoir_->next() == next_);
+    steps_.push_back({next_, records, fills_, 0, 0, drawn_now(fills)});
+  } else {
+    const std::uint64_t from = std::max(oldest, next_ - std::min(next_, window_));
+    const std::uint64_t to = from < next_ ? next_ : next_ + records;
+    steps_.push_back({next_, records, fills_, from, to});
+  }
   next_ += records;
-  fills_ += step_samples() - records;
+  fills_ += fills;
+  settle(records);
+}
+
+// What a reservoir has changes with each step, so its fills are drawn when the step is decided.
+std::vector<std::uint32_t> LiveEpoch::drawn_now(std::uint64_t fills) const {
+  const std::span<const std::uint32_t> had = reservoir_->records();
+  std::vector<std::uint32_t> drawn(fills);
+  for (std::uint64_t i = 0; i < fills; ++i)
+    drawn[i] = had[Random(fill_key(root_, fills_ + i)).below(had.size())];
+  return drawn;
 }
 
 void LiveEpoch::end(std::uint64_t records) {
@@ -49,7 +69,7 @@ void LiveEpoch::end(std::uint64_t records) {
   ended_ = true;
   end_index_ = steps() * step_samples() + records;
   if (records == 0) return;
-  steps_.push_back({next_, records, fills_, next_, next_});
+  steps_.push_back({next_, records, fills_, next_, next_, {}});
   next_ += records;
 }
 
@@ -59,7 +79,7 @@ LiveEpoch::At LiveEpoch::at(std::uint64_t index) const {
   const std::uint64_t within = index % step_samples();
   // Without fills the records stand one after the other, also in a last step that is short. What
   // its last block has beyond them is never handed out.
-  if (step.records == step_samples() || step.fill_from == step.fill_to)
+  if (step.records == step_samples() || (step.fill_from == step.fill_to && step.drawn.empty()))
     return {&step, false, step.first_record + within % step.records};
   const std::uint64_t rank = within / batch_samples_;
   const std::uint64_t before = rank * step.records / ranks_;
@@ -76,11 +96,15 @@ void LiveEpoch::fill(std::uint64_t first, std::span<Draw> out) {
       draw = {SampleId(here.number), 0};
       continue;
     }
-    Random random(fill_key(root_, here.number));
-    const std::uint64_t had = here.step->fill_to - here.step->fill_from;
     // So the random steps draw other numbers than for any earlier visit of the record.
-    draw = {SampleId(here.step->fill_from + random.below(had)), 1 + here.number};
+    draw = {SampleId(filled_with(*here.step, here.number)), 1 + here.number};
   }
+}
+
+std::uint64_t LiveEpoch::filled_with(const Step& step, std::uint64_t fill) const {
+  if (!step.drawn.empty()) return step.drawn[fill - step.first_fill];
+  Random random(fill_key(root_, fill));
+  return step.fill_from + random.below(step.fill_to - step.fill_from);
 }
 
 void LiveEpoch::forget(std::uint64_t before) {

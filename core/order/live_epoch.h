@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "core/order/drawn_epoch.h"
 #include "core/order/keys.h"
 #include "core/order/lane_sizes.h"
+#include "core/order/reservoir.h"
 #include "core/order/step_plan.h"
 
 namespace batchflow::order {
@@ -41,16 +43,25 @@ constexpr std::uint32_t live_block_samples(std::uint32_t batch_samples, std::uin
   return block;
 }
 
+// Where the fills of a live job come from.
+struct Filling {
+  std::uint64_t window = 0;  // from the last so many records
+  // Once there is a record to fill with, so many of each rank's batch are fills, however many
+  // records have come.
+  std::uint32_t rehearsed = 0;
+  // Instead of the window: from a reservoir of so many records, of all that the job has had since
+  // this one.
+  std::uint32_t exemplars = 0;
+  std::uint64_t first = 0;
+};
+
 class LiveEpoch final : public DrawnEpoch {
  public:
   // The job has had all records before `next` that it will have, and `fills` fills. Step t is
   // indices [t * W * b, (t + 1) * W * b). `generation` tells its blocks from those of the job's
-  // epochs before. Fills come from the last `window` records. Once there is a record to fill with,
-  // `rehearsed` of each rank's batch are fills, however many records have come.
-  // REQUIRES: rehearsed < batch_samples
+  // epochs before. REQUIRES: filling.rehearsed < batch_samples
   LiveEpoch(KeyRoot root, std::uint64_t generation, std::uint64_t next, std::uint64_t fills,
-            std::uint32_t ranks, std::uint32_t batch_samples, std::uint64_t window,
-            std::uint32_t rehearsed);
+            std::uint32_t ranks, std::uint32_t batch_samples, const Filling& filling);
 
   std::uint64_t generation() const override { return generation_; }
   bool has(std::uint64_t first) const override;
@@ -65,6 +76,9 @@ class LiveEpoch final : public DrawnEpoch {
   std::uint64_t fills() const { return fills_; }
   bool has_ended() const { return ended_; }
 
+  // The reservoir is shown the records that the job has had, but at most so many at once. True: it
+  // has been shown all, and the next step may be decided.
+  bool settle(std::uint64_t most) { return !reservoir_ || reservoir_->show(next_, most); }
   // Whether the next step can be filled: with records from `oldest` on that are still there, or
   // with the step's `own` records.
   bool can_fill(std::uint64_t oldest, std::uint64_t own = 0) const;
@@ -73,8 +87,8 @@ class LiveEpoch final : public DrawnEpoch {
   std::uint64_t records_most(std::uint64_t oldest) const;
   // The next step has `records` records, spread evenly over the ranks, and fills from the records
   // before these, from `oldest` on. Where there are none, its own records fill it.
-  // REQUIRES: records <= records_most(oldest), and can_fill(oldest, records) where these are fewer
-  // than step_samples()
+  // REQUIRES: it is settled, records <= records_most(oldest), and can_fill(oldest, records) where
+  // these are fewer than step_samples()
   void decide(std::uint64_t records, std::uint64_t oldest);
   // The last step has `records` records, fewer than a step, and no fills. REQUIRES: not has_ended()
   void end(std::uint64_t records);
@@ -93,6 +107,7 @@ class LiveEpoch final : public DrawnEpoch {
     std::uint64_t first_fill = 0;
     std::uint64_t fill_from = 0;  // fills are records [fill_from, fill_to); none: it has no fills
     std::uint64_t fill_to = 0;
+    std::vector<std::uint32_t> drawn = {};  // from a reservoir: the fills themselves
   };
   // Where an index is: which record, or which fill.
   struct At {
@@ -102,6 +117,8 @@ class LiveEpoch final : public DrawnEpoch {
   };
   At at(std::uint64_t index) const;
   bool is_fill(std::uint64_t index) const { return at(index).is_fill; }
+  std::vector<std::uint32_t> drawn_now(std::uint64_t fills) const;
+  std::uint64_t filled_with(const Step& step, std::uint64_t fill) const;
 
   KeyRoot root_;
   std::uint64_t generation_;
@@ -111,8 +128,9 @@ class LiveEpoch final : public DrawnEpoch {
   std::uint32_t batch_samples_;
   std::uint64_t window_;
   std::uint32_t rehearsed_;
-  std::uint64_t forgotten_ = 0;  // steps
-  std::deque<Step> steps_;       // decided, and not forgotten
+  std::optional<Reservoir> reservoir_;  // as of the next step
+  std::uint64_t forgotten_ = 0;         // steps
+  std::deque<Step> steps_;              // decided, and not forgotten
   bool ended_ = false;
   std::uint64_t end_index_ = 0;
 };

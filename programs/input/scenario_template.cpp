@@ -137,7 +137,8 @@ jobs:
     #   policy: reservoir, the engine fills the buffer with what the job has had
     # live: {wait: 200ms, fill: rehearse, window: 4096, begin: oldest}   # of a dataset that grows: after
     #   so long without enough records a batch is filled from the last 4096 (or fill: short, none);
-    #   with rehearsed: 16, so many of each batch are such records, however many have come
+    #   with rehearsed: 16, so many of each batch are such records, however many have come; with
+    #   exemplars: 4096 instead of window, these are drawn from so many of all that the job has had
     importance:         # weighted: the scores that the job reports, of a lognormal distribution
       spread: 0         # deviation of their logarithm; 0: none are reported
       drift: 0          # the part of it that each epoch draws anew, from 0 to 1

@@ -280,6 +280,14 @@ void read_live_order(config::ConfigSection& entry, const Scenario& scenario, Job
                   "write fill: rehearse, or leave it out");
     }
     refuse_whole_batches(live, "rehearsed", job);
+    job.exemplars = read_count(live, scenario, "exemplars", order::kExemplarsMost, 0);
+    if (job.exemplars == 0) return;
+    if (job.rehearsed == 0)
+      live.refuse("exemplars", "nothing is rehearsed", "write rehearsed: how many of each batch");
+    if (live.has("window"))
+      live.refuse("exemplars", "batches are filled from the window",
+                  "leave window out, or exemplars");
+    job.live.fills_from = 0;
   });
 }
 

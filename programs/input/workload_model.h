@@ -137,7 +137,8 @@ struct JobModel {
   MixtureModel mixture;          // mixed
   LiveReading live;              // of a dataset that grows
   std::uint32_t rehearsed = 0;   // of each batch, drawn from a buffer; live: so many are fills
-  std::uint32_t exemplars = 0;   // samples of the dataset in that buffer, chosen at random
+  std::uint32_t exemplars = 0;   // samples of the dataset in that buffer, chosen at random;
+                                 // live: of the reservoir that fills come from; 0: of the last
   std::string rehearsal_policy;  // or by this policy, of what the job has had
   Importance importance;         // weighted orders: the scores that it reports
   std::uint32_t epochs = 1;

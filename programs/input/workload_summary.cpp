@@ -106,7 +106,10 @@ std::string summary_of(const Scenario& scenario, const JobModel& job) {
   add(job.drop_last, "drop_last");
   add(job.node_local, "node_local");
   add(job.runs, "runs");
-  add(job.order == Order::live, summary_of(job.live));
+  add(job.order == Order::live && job.exemplars == 0, summary_of(job.live));
+  add(job.order == Order::live && job.exemplars > 0,
+      fmt::format("batches are filled from {} exemplars after {}", job.exemplars,
+                  seconds_text(job.live.fills_after)));
   add(job.live.from_newest, "begins with the newest record");
   add(job.rehearsed > 0, job.order == Order::live
                              ? fmt::format("{} rehearsed in each batch", job.rehearsed)

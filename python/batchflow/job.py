@@ -278,7 +278,7 @@ def _options(given: args.Arguments, name: Optional[str], state: states.State, ep
         options.buffer_policy = _bytes(asked.buffer.policy)
         options.buffer_name = _bytes(asked.buffer.name)
     if asked.live is not None:
-        live.fill(options, asked.live)
+        live.fill(options, asked.live, asked.buffer is not None)
     if asked.sources:
         mixtures.fill(options, asked.sources, asked.sources_in_order, asked.weights_change)
         mixtures.fill_changes(options, asked.schedule, asked.weights_policy)

@@ -23,13 +23,14 @@ class Live:
     With fill=None it waits for as long as it takes.
 
     With `DataLoader(Live("clicks"), 256, rehearsed=64)`, 64 of each batch are such records, however
-    many have come.
+    many have come. With `rehearsal={"policy": "reservoir", "samples": 4096, "rehearsed": 64}` they
+    come from 4096 of all records that the job has had, instead of the last `window`.
     """
 
     name: str  # at the service
     wait: float = 0.2
     fill: Optional[str] = "rehearse"
-    window: int = 4096
+    window: Optional[int] = None  # 4096, unless rehearsal= says from what batches are filled
     # "oldest": that the feed still has; "newest": the next one that comes; or the number of a record
     begin: Union[str, int] = "oldest"
 
@@ -43,8 +44,8 @@ class Live:
             raise ValueError(f"wait={self.wait!r} should be 0 to 3600 seconds")
         if self.fill not in ("rehearse", "short", None):
             raise ValueError(f"fill={self.fill!r}: write 'rehearse', 'short' or None")
-        if isinstance(self.window, bool) or not isinstance(self.window, int) or \
-                not 0 < self.window <= FILLS_MOST:
+        if self.window is not None and (isinstance(self.window, bool) or not isinstance(self.window, int)
+                                        or not 0 < self.window <= FILLS_MOST):
             raise ValueError(f"window={self.window!r} should be 1 to {FILLS_MOST} records")
         is_number = isinstance(self.begin, int) and not isinstance(self.begin, bool)
         if not (is_number and 0 <= int(self.begin) < 2**32) and \
@@ -63,20 +64,24 @@ def take_apart(given: dict[str, Any]) -> None:
         if given[name] not in none:
             raise ValueError(f"{name}={given[name]!r} is for datasets that do not grow; a live one has "
                              "records in the order in which they come; leave it out")
-    for name in ("rehearsal", "exemplars"):
-        if given[name] is not None:  # it may be an array
-            raise ValueError(f"{name}= is for datasets that do not grow; a live job rehearses records that "
-                             "it has had: write Live(NAME, fill='rehearse', window=RECORDS), and "
-                             "rehearsed= beside it")
-    if given["rehearsed"] and live.fill != "rehearse":
-        raise ValueError(f"rehearsed={given['rehearsed']!r} with fill={live.fill!r}: a live job rehearses "
-                         "what fills its batches; write fill='rehearse', or leave rehearsed out")
+    if given["exemplars"] is not None:  # it may be an array
+        raise ValueError("exemplars= is for datasets that do not grow; a live job rehearses records that "
+                         "it has had: write Live(NAME, fill='rehearse', window=RECORDS), and "
+                         "rehearsed= beside it")
+    for name in ("rehearsal", "rehearsed"):
+        if given[name] and live.fill != "rehearse":
+            raise ValueError(f"{name}={given[name]!r} with fill={live.fill!r}: a live job rehearses what "
+                             f"fills its batches; write fill='rehearse', or leave {name} out")
+    if given["rehearsal"] is not None and live.window is not None:
+        raise ValueError(f"rehearsal= with window={live.window}: batches are filled from the exemplars "
+                         "that rehearsal= has, or from the window; leave one of them out")
     given["dataset"], given["live"], given["order"] = live.name, live, "live"
 
 
-def fill(options: Any, live: Live) -> None:
+def fill(options: Any, live: Live, has_exemplars: bool) -> None:
+    """`has_exemplars`: batches are filled from these, and from no window."""
     options.fills_after_s = 0 if live.fill is None else live.wait
-    options.fills_from = 0 if live.fill is None else live.window
+    options.fills_from = 0 if live.fill is None or has_exemplars else live.window or 4096
     options.fills_cut = live.fill == "short"
     options.from_newest = live.begin == "newest"
     if isinstance(live.begin, int):

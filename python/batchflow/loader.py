@@ -481,15 +481,19 @@ class DataLoader(Attributes, Generic[_Given]):
         self._recording = ScoreRecording(file, self.dataset_samples)
 
     def _check_draws(self, method: str) -> None:
-        if self._arguments.order != "weighted" and self._arguments.order_options.buffer is None:
+        if self._arguments.order != "weighted" and not self._has_buffer():
             raise RuntimeError(f"{method}: scores are what order='weighted' draws by, and what "
                                "rehearsal= may choose by; this DataLoader's order is "
                                f"{self._arguments.order}, and it has no such buffer")
 
     # --------------------------------------------------------------------------------- rehearsal --
 
+    def _has_buffer(self) -> bool:
+        """A live job has none: chance alone says what it rehearses."""
+        return self._arguments.order_options.buffer is not None and self._arguments.order != "live"
+
     def _check_buffer(self, method: str) -> None:
-        if self._arguments.order_options.buffer is None:
+        if not self._has_buffer():
             raise RuntimeError(f"{method}: this DataLoader has no buffer that the service fills; "
                                "write rehearsal=")
 
@@ -525,12 +529,12 @@ class DataLoader(Attributes, Generic[_Given]):
         """Replaces the buffer that `rehearsed` samples of each batch come from, by sample keys. It
         counts from the next epoch of which the service has prepared nothing yet, or from the first
         if no batch was given yet. All ranks report the same."""
-        if self._arguments.order_options.buffer is not None:
+        if self._has_buffer():
             raise RuntimeError("report_exemplars: the service fills the buffer of this DataLoader; "
                                "write rehearsed= in place of rehearsal=")
         if self._arguments.order == "live":
             raise RuntimeError("report_exemplars: exemplars are for datasets that do not grow; a live "
-                               "job rehearses its last records (window= of Live)")
+                               "job rehearses records that it has had")
         if not self._arguments.order_options.rehearsed:
             raise RuntimeError("report_exemplars: exemplars are what rehearsed= draws from, and this "
                                "DataLoader rehearses nothing")

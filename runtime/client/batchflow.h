@@ -196,7 +196,9 @@ typedef struct bf_loader_options {
    * filled with records that the job has had, of the last `fills_from`. These stand last in each
    * batch, and are marked as rehearsed. With 0, steps wait for records as long as it takes. With
    * `rehearsed`, each batch has so many of them at least, once there are such records, and the rest
-   * are new. */
+   * are new. With `buffer_exemplars`, fills are drawn instead from so many of all records that the
+   * job has had, each as likely as any other; `fills_from` is then 0, `buffer_policy` 'reservoir',
+   * and there is no `buffer_name`. */
   double fills_after_s; /* at most 3600 */
   uint64_t fills_from;
   int fills_cut;   /* 1: fills only stand for what is missing: each rank has one record at least */

@@ -117,8 +117,7 @@ void Loader::adopt(std::unique_ptr<Session> session) {
   sleeps_on_ = &session_->link()->rings().to_job().writer->wakes;
   // The service draws a weighted epoch when the job requests batches, so scores must come first.
   // So must those that a policy fills a buffer by.
-  has_requested_ =
-      request_.order != Order::weighted && request_.order_options.buffer_exemplars == 0;
+  has_requested_ = request_.order != Order::weighted && !has_buffer();
   if (has_requested_) session_->link()->request_batches(admission_.credits);
   for (const order::MixtureChange& change : mixture_.asked()) session_->link()->report(change);
   if (!mixture_.losses().empty()) session_->link()->report_losses(mixture_.losses());
@@ -596,11 +595,16 @@ bf_status Loader::ask(std::span<const SampleId> keys) {
                                               [&](Link& link) { return link.ask(keys); });
 }
 
+// A live job has no buffer: its exemplars follow from the numbers of its records.
+bool Loader::has_buffer() const {
+  return request_.order != Order::live && request_.order_options.buffer_exemplars > 0;
+}
+
 bf_status Loader::report_exemplars(const std::uint64_t* keys, std::size_t count) {
   if (request_.order == Order::live)
     return fail(BF_BAD_ARGUMENT,
-                "this loader has a feed, and rehearses the last records that it has had; change "
-                "'fills_from' to rehearse from more or fewer");
+                "this loader has a feed, and rehearses records that it has had; 'fills_from' and "
+                "'buffer_exemplars' say which");
   if (request_.order_options.rehearsed == 0)
     return fail(BF_BAD_ARGUMENT,
                 "this loader rehearses nothing; open one with 'rehearsed', the samples of each "
@@ -623,7 +627,7 @@ bf_status Loader::report_exemplars(const std::uint64_t* keys, std::size_t count)
 bf_status Loader::report_features(std::span<const std::uint64_t> keys,
                                   std::span<const float> values, std::size_t features,
                                   const std::uint32_t* classes) {
-  if (request_.order_options.buffer_exemplars == 0)
+  if (!has_buffer())
     return fail(BF_BAD_ARGUMENT,
                 "features are for a buffer that the service fills; open a loader with "
                 "'buffer_exemplars'");

@@ -72,6 +72,7 @@ class Loader {
   bool is_of_parent() const { return generation_ != process_generation(); }
 
  private:
+  bool has_buffer() const;
   using Clock = Session::Clock;
 
   Loader() = default;

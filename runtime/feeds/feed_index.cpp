@@ -4,7 +4,6 @@
 
 #include <utility>
 
-#include "core/base/random.h"
 #include "core/order/live_epoch.h"
 
 namespace batchflow::feeds {
@@ -27,7 +26,7 @@ void FeedIndex::add_fields() {
 }
 
 Digest FeedIndex::version() const {
-  return hash(0x6665656473, settings_.id);  // no folder of files has it
+  return version_of(settings_);
 }
 
 std::uint64_t FeedIndex::samples() const {
@@ -57,9 +56,14 @@ engine::Catalogue FeedIndex::catalogue() const {
 }
 
 std::vector<std::string> FeedIndex::notes() const {
-  if (!log_ || log_->cut() == 0) return {};
-  return {fmt::format("{} bytes of records that were not acknowledged were cut from the end",
-                      log_->cut())};
+  std::vector<std::string> notes;
+  if (log_ && log_->cut() > 0)
+    notes.push_back(fmt::format(
+        "{} bytes of records that were not acknowledged were cut from the end", log_->cut()));
+  if (log_ && log_->has_forgotten())
+    notes.emplace_back(
+        "records that jobs rehearse were forgotten, since files of records have gone without them");
+  return notes;
 }
 
 std::optional<sources::IndexSums> FeedIndex::known_sums() const {

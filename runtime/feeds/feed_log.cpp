@@ -17,6 +17,7 @@
 #include "core/log/frame_log.h"
 #include "core/order/live_epoch.h"
 #include "runtime/failpoint/failpoint.h"
+#include "runtime/feeds/frames.h"
 #include "runtime/protocol/feed_hello.h"
 
 namespace batchflow::feeds {
@@ -29,49 +30,20 @@ std::int64_t saturating_difference(std::int64_t from, std::int64_t less) {
 
 constexpr std::string_view kMagic = "BFFEED\r\n";
 constexpr std::uint32_t kVersion = 1;
-constexpr std::size_t kHead = 32;
-constexpr std::size_t kFrameHead = 8;
+constexpr std::size_t kHead = kFileHead + 8;
 enum Kind : std::uint8_t { kRecord = 1, kState = 2, kEnd = 3 };
 constexpr std::size_t kRecordHead = 1 + 4 + 8 + 8 + 8 + 8;
 constexpr std::size_t kStateBytes = 1 + 2 * 8 + 5 * 8;
 constexpr std::string_view kPrefix = "records.";
 constexpr std::string_view kNew = ".new";  // of a file that is to replace another
 
+using order::ReservoirName;
 using protocol::put_feed;
 using protocol::take_feed;
 
-std::string said(int error) {
-  return std::generic_category().message(error);
-}
-
-bool read_at(int file, std::span<std::byte> to, std::uint64_t offset) {
-  while (!to.empty()) {
-    const ssize_t got = ::pread(file, to.data(), to.size(), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    to = to.subspan(static_cast<std::size_t>(got));
-    offset += static_cast<std::uint64_t>(got);
-  }
-  return true;
-}
-
-// Empty, or what is wrong.
-std::string write_all(int file, std::span<const std::byte> bytes, std::uint64_t offset) {
-  if (BF_FAILPOINT("feed.full")) return said(ENOSPC);
-  while (!bytes.empty()) {
-    const ssize_t put = ::pwrite(file, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return said(put == 0 ? ENOSPC : errno);
-    bytes = bytes.subspan(static_cast<std::size_t>(put));
-    offset += static_cast<std::uint64_t>(put);
-  }
-  return "";
-}
-
-void put_frame(std::span<const std::byte> body, std::vector<std::byte>& to) {
-  put_feed(static_cast<std::uint32_t>(body.size()), to);
-  put_feed(log::crc32c(body), to);
-  to.insert(to.end(), body.begin(), body.end());
+// Numbers of files of records are even, those of exemplars odd.
+bool is_of_exemplars(std::uint32_t file) {
+  return file % 2 == 1;
 }
 
 }  // namespace
@@ -83,6 +55,7 @@ FeedLog::FeedLog(std::string folder, FeedSettings settings)
   if (!lock_ || ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0)
     throw FeedError(fmt::format(
         "{}: {}", folder_, errno == EWOULDBLOCK ? "another service has this feed" : said(errno)));
+  exemplars_ = std::make_unique<ExemplarLog>(folder_, settings_);
   recover();
 }
 
@@ -111,7 +84,7 @@ void FeedLog::recover() {
   for (std::size_t i = 0; i < firsts.size(); ++i) {
     auto segment = std::make_shared<Segment>();
     segment->first = firsts[i];
-    segment->number = next_number_++;
+    segment->number = take_number();
     names_[segment->number] = fmt::format("{}{:020}", kPrefix, firsts[i]);
     const bool is_last = i + 1 == firsts.size();
     if (!segments_.empty() &&
@@ -128,10 +101,18 @@ void FeedLog::recover() {
     }
     segments_.push_back(std::move(segment));
   }
+  // Files that were to go when the service died. Reservoirs are as of the record behind them.
+  while (segments_.size() > 1 && segments_.front()->end() <= exemplars_->dropped_before()) {
+    remove(*segments_.front());
+    segments_.pop_front();
+  }
   if (!segments_.empty()) {
     first_ = segments_.front()->first;
-    written_ = durable_ = segments_.back()->first + segments_.back()->entries.size();
+    written_ = durable_ = segments_.back()->end();
   }
+  // Files went without it, as they do where a service knows nothing of exemplars.
+  has_forgotten_ = exemplars_->dropped_before() != first_ && !exemplars_->is_empty();
+  if (has_forgotten_) exemplars_->forget();
   for (auto& [id, producer] : producers_) producer.written = producer.durable = producer.taken;
   end_durable_ = end_written_;
   // A file that was torn before its first record may lack states that the files before it have, and
@@ -139,7 +120,7 @@ void FeedLog::recover() {
   const bool is_torn = cut_ > 0 && segments_.back()->entries.empty();
   if (segments_.empty() || is_torn) {
     begin_segment(make_segment(is_torn));
-    if (const std::string problem = sync_folder(); !problem.empty())
+    if (const std::string problem = sync_folder(folder_); !problem.empty())
       throw FeedError(fmt::format("{}: {}", folder_, problem));
   }
   // What was not durable, and is there, is made so before it is served.
@@ -162,37 +143,15 @@ void FeedLog::read_segment(Segment& segment, bool is_last) {
     if (is_last) return;
     throw FeedError(fmt::format("{} is no file of records", path));
   }
-  std::span<const std::byte> head(bytes);
-  const bool is_ours = std::memcmp(head.data(), kMagic.data(), kMagic.size()) == 0;
-  head = head.subspan(kMagic.size());
-  const auto version = take_feed<std::uint32_t>(head);
-  take_feed<std::uint32_t>(head);
-  const auto id = take_feed<std::uint64_t>(head);
-  const auto first = take_feed<std::uint64_t>(head);
-  if (!is_ours || version != kVersion || id != settings_.id || first != segment.first)
+  std::span<const std::byte> first = std::span(bytes).subspan(kFileHead);
+  if (!has_head(bytes, kMagic, kVersion, settings_.id) ||
+      take_feed<std::uint64_t>(first) != segment.first)
     throw FeedError(fmt::format("{} is of another feed or version", path));
-  // A part of the file at a time; frames may lie across parts.
-  constexpr std::size_t kPart = 1 << 22;
-  std::uint64_t at = kHead;
-  std::uint64_t part_at = kHead;
-  std::vector<std::byte> part;
-  const auto have = [&](std::uint64_t from, std::uint64_t count) {
-    if (from + count > size) return false;
-    if (from >= part_at && from + count <= part_at + part.size()) return true;
-    part_at = from;
-    part.resize(std::min<std::uint64_t>(std::max<std::uint64_t>(kPart, count), size - from));
-    return read_at(segment.file.get(), part, from);
-  };
-  while (have(at, kFrameHead)) {
-    std::span<const std::byte> frame(part.data() + (at - part_at), kFrameHead);
-    const auto length = take_feed<std::uint32_t>(frame);
-    const auto sum = take_feed<std::uint32_t>(frame);
-    if (length == 0 || length > kRecordHead + protocol::kFeedRecordMost) break;
-    if (!have(at, kFrameHead + length)) break;
-    const std::span<const std::byte> body(part.data() + (at - part_at) + kFrameHead, length);
-    if (log::crc32c(body) != sum || !apply(segment, body, at + kFrameHead)) break;
-    at += kFrameHead + length;
-  }
+  const std::uint64_t at =
+      visit_frames(segment.file.get(), kHead, size, kRecordHead + protocol::kFeedRecordMost,
+                   [&](std::span<const std::byte> body, std::uint64_t offset) {
+                     return apply(segment, body, offset);
+                   });
   segment.bytes = at;
   segment.head = kHead;
   if (at == size) return;
@@ -359,12 +318,7 @@ std::shared_ptr<FeedLog::Segment> FeedLog::make_segment(bool replaces) {
   segment->file =
       protocol::Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   if (!segment->file) throw FeedError(fmt::format("{}: {}", path, said(errno)));
-  std::vector<std::byte> head;
-  const auto magic = std::as_bytes(std::span(kMagic));
-  head.insert(head.end(), magic.begin(), magic.end());
-  put_feed(kVersion, head);
-  put_feed(std::uint32_t{0}, head);
-  put_feed(settings_.id, head);
+  std::vector<std::byte> head = file_head(kMagic, kVersion, settings_.id);
   put_feed(segment->first, head);
   for (const auto& [id, producer] : producers_)
     put_state(id, producer.written, counts_.taken - pending_records_, head);
@@ -382,19 +336,13 @@ std::shared_ptr<FeedLog::Segment> FeedLog::make_segment(bool replaces) {
   return segment;
 }
 
-// The name of a new file must survive, too. Otherwise says what is wrong.
-std::string FeedLog::sync_folder() const {
-  const protocol::Descriptor folder(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  return folder && ::fsync(folder.get()) == 0 ? "" : said(errno);
-}
-
 // With the lock, or before there are other threads.
 void FeedLog::begin_segment(std::shared_ptr<Segment> segment) {
   if (!segments_.empty() && segments_.back()->first == segment->first) {
     names_.erase(segments_.back()->number);  // nothing was ever found in that file
     segments_.pop_back();
   }
-  segment->number = next_number_++;
+  segment->number = take_number();
   names_[segment->number] = fmt::format("{}{:020}", kPrefix, segment->first);
   segments_.push_back(std::move(segment));
 }
@@ -427,7 +375,7 @@ std::string FeedLog::roll(Bytes next_bytes) {
   } catch (const FeedError& error) {
     problem = error.what();
   }
-  const std::string unsynced = next ? sync_folder() : "";
+  const std::string unsynced = next ? sync_folder(folder_) : "";
   const std::lock_guard lock(mutex_);
   if (next) begin_segment(std::move(next));
   is_replaced_ = false;
@@ -524,7 +472,8 @@ std::string FeedLog::sync() {
 FeedState FeedLog::state() const {
   const std::lock_guard lock(mutex_);
   FeedState state{first_, durable_, 0, end_durable_};
-  for (const auto& segment : segments_) state.kept += segment->bytes;
+  for (const Segments* all : {&segments_, &leaving_})
+    for (const auto& segment : *all) state.kept += segment->bytes;
   return state;
 }
 
@@ -573,46 +522,120 @@ std::uint64_t FeedLog::durable_sequence(std::uint64_t producer) const {
 
 std::optional<FeedLog::Place> FeedLog::find(std::uint64_t record) const {
   const std::lock_guard lock(mutex_);
-  if (record < first_ || record >= durable_) return std::nullopt;
+  if (record >= durable_) return std::nullopt;
+  if (record >= first_) return place_in(segments_, record);
+  if (const auto kept = exemplars_->find(record)) return kept;
+  return place_in(leaving_, record);
+}
+
+std::optional<FeedLog::Place> FeedLog::place_in(const Segments& segments, std::uint64_t record) {
   const auto next = std::upper_bound(
-      segments_.begin(), segments_.end(), record,
+      segments.begin(), segments.end(), record,
       [](std::uint64_t at, const std::shared_ptr<Segment>& one) { return at < one->first; });
+  if (next == segments.begin()) return std::nullopt;
   const Segment& segment = **std::prev(next);
+  if (record >= segment.end()) return std::nullopt;
   const Entry& entry = segment.entries[record - segment.first];
   return Place{segment.number, entry.offset, entry.bytes, entry.label};
 }
 
 bool FeedLog::read(const Place& place, std::span<std::byte> to) const {
+  if (is_of_exemplars(place.file)) return exemplars_->read(place, to);
   std::shared_ptr<const Segment> segment;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& one : segments_)
-      if (one->number == place.file) segment = one;
+    segment = segment_of(place.file);
   }
   return segment && to.size() == place.bytes && read_at(segment->file.get(), to, place.offset);
 }
 
 std::string_view FeedLog::file_name(std::uint32_t file) const {
+  if (is_of_exemplars(file)) return exemplars_->file_name(file);
   const std::lock_guard lock(mutex_);
   const auto found = names_.find(file);
   return found == names_.end() ? std::string_view("") : found->second;
 }
 
 Bytes FeedLog::file_bytes(std::uint32_t file) const {
+  if (is_of_exemplars(file)) return exemplars_->file_bytes(file);
   const std::lock_guard lock(mutex_);
-  for (const auto& segment : segments_) {
-    if (segment->number == file) return segment->bytes;
-  }
-  return 0;
+  const auto segment = segment_of(file);
+  return segment ? segment->bytes : 0;
 }
 
-void FeedLog::drop_before(std::uint64_t record) {
+// With the lock. Null: there is none.
+std::shared_ptr<const FeedLog::Segment> FeedLog::segment_of(std::uint32_t file) const {
+  for (const Segments* all : {&segments_, &leaving_})
+    for (const auto& segment : *all)
+      if (segment->number == file) return segment;
+  return gone_ && gone_->number == file ? gone_ : nullptr;
+}
+
+// ------------------------------------------------------------------------------ dropping ----
+
+void FeedLog::remove(const Segment& segment) {
+  ::unlink((folder_ + "/" + names_[segment.number]).c_str());
+}
+
+void FeedLog::drop_before(std::uint64_t record, std::span<const ReservoirName> reservoirs) {
   const std::lock_guard lock(mutex_);
+  if (!std::ranges::equal(reservoirs_, reservoirs)) {
+    reservoirs_.assign(reservoirs.begin(), reservoirs.end());
+    are_noted_ = false;
+  }
+  const bool rehearses = !reservoirs_.empty() || !leaving_.empty() || !exemplars_->is_empty();
   while (segments_.size() > 1 && segments_[1]->first <= record) {
-    ::unlink((folder_ + "/" + names_[segments_.front()->number]).c_str());
+    if (rehearses) {
+      leaving_.push_back(segments_.front());
+    } else {
+      remove(*segments_.front());
+    }
     segments_.pop_front();
     first_ = segments_.front()->first;
   }
+}
+
+bool FeedLog::has_to_keep_exemplars() const {
+  const std::lock_guard lock(mutex_);
+  return !leaving_.empty() || !are_noted_;
+}
+
+// A file at a time, so that what has come meanwhile is soon made durable.
+std::string FeedLog::keep_exemplars() {
+  std::shared_ptr<Segment> leaving;
+  std::vector<ReservoirName> reservoirs;
+  std::uint64_t first = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (leaving_.empty() && are_noted_) return "";
+    if (!leaving_.empty()) leaving = leaving_.front();
+    reservoirs = reservoirs_;
+    first = first_;
+  }
+  const auto bring = [&](std::uint64_t record, std::vector<std::byte>& bytes, std::int32_t& label) {
+    if (!leaving || record < leaving->first || record >= leaving->end()) return false;
+    const Entry& entry = leaving->entries[record - leaving->first];
+    bytes.resize(entry.bytes);
+    label = entry.label;
+    return read_at(leaving->file.get(), bytes, entry.offset);
+  };
+  std::string problem = exemplars_->keep(leaving ? leaving->first : first,
+                                         leaving ? leaving->end() : first, reservoirs, bring);
+  const std::lock_guard lock(mutex_);
+  if (!problem.empty()) return problem;
+  are_noted_ = are_noted_ || reservoirs == reservoirs_;
+  if (!leaving) return "";
+  leaving_.pop_front();
+  if (gone_) remove(*gone_);
+  gone_ = std::move(leaving);
+  return "";
+}
+
+bool FeedLog::can_rehearse(const ReservoirName& reservoir) const {
+  const std::lock_guard lock(mutex_);
+  const bool is_named =
+      std::find(reservoirs_.begin(), reservoirs_.end(), reservoir) != reservoirs_.end();
+  return reservoir.first >= first_ || is_named || exemplars_->has(reservoir);
 }
 
 }  // namespace batchflow::feeds

@@ -5,14 +5,14 @@
 // thread may look records up. After a crash the log is what was durable, and what was written of
 // the rest as far as it is whole: a torn end is cut.
 //
-//   file   := "BFFEED\r\n", version (4), 0 (4), id of the feed (8), number of its first record (8),
-//             frames
-//   frame  := length of the body (4), CRC-32C of the body (4), body
-//   body   := kind (1), rest
+//   file   := head with "BFFEED\r\n" (frames.h), number of its first record (8), frames
+//   body of a frame := kind (1), rest
 //   record := class (4), producer (8), sequence (8), key (8), time in ns (8), the sample's bytes;
 //             a time of the future is that at which it was taken
 //   state  := producer (8), its last sequence (8), the counts of LogCounts (8 each)
 //   end    := nothing: no record will follow
+//
+// Of files that go, exemplar_log.h keeps the records that jobs rehearse.
 //
 // Each file begins with the states of all producers, so the files before it may go. A file that has
 // grown long without a record is replaced by a new one, so records that were left out take no room
@@ -34,6 +34,7 @@
 #include <vector>
 
 #include "core/base/types.h"
+#include "runtime/feeds/exemplar_log.h"
 #include "runtime/feeds/feed_settings.h"
 #include "runtime/protocol/descriptor.h"
 #include "runtime/protocol/feed_wire.h"
@@ -74,6 +75,8 @@ class FeedLog {
   const std::string& folder() const { return folder_; }
   // How many bytes were cut from the end when the log was opened.
   Bytes cut() const { return cut_; }
+  // Whether exemplars were forgotten then, since files of records had gone without them.
+  bool has_forgotten() const { return has_forgotten_; }
 
   // ---- by the thread that takes
 
@@ -94,6 +97,9 @@ class FeedLog {
 
   // ---- by the thread that makes durable
 
+  // Keeps what jobs rehearse of the first file that is to go, and lets it go; or notes new
+  // reservoirs. Empty, or what is wrong: all is as it was, and it is to be called again.
+  [[nodiscard]] std::string keep_exemplars();
   // Makes durable what was written before the call. Empty, or what is wrong: the log then takes
   // nothing any more, since it is not known what the drive has.
   [[nodiscard]] std::string sync();
@@ -113,12 +119,7 @@ class FeedLog {
   LogCounts counts_of(std::uint64_t producer) const;
   // The producer's last sequence that is durable as a record, or durably counted.
   std::uint64_t durable_sequence(std::uint64_t producer) const;
-  struct Place {
-    std::uint32_t file = 0;  // its number, see file_name
-    std::uint64_t offset = 0;
-    Bytes bytes = 0;
-    std::int32_t label = -1;
-  };
+  using Place = ExemplarLog::Place;
   // None: it is not there, or gone.
   std::optional<Place> find(std::uint64_t record) const;
   // Reads the bytes of a record that was found. False: the drive does not give them, or they went
@@ -127,8 +128,15 @@ class FeedLog {
   // A name in the folder, valid as long as the log. A zero byte follows.
   std::string_view file_name(std::uint32_t file) const;
   Bytes file_bytes(std::uint32_t file) const;
-  // Removes the files that have only records before this one.
-  void drop_before(std::uint64_t record);
+  // The files that have only records before this one go, and the records before these files' end
+  // are gone, but for what reservoirs have then: of these names, and of those that were named
+  // before, as far as there is room. If there are any, the files stay until keep_exemplars().
+  void drop_before(std::uint64_t record, std::span<const order::ReservoirName> reservoirs = {});
+  // It is to be called again and again, until this says no.
+  bool has_to_keep_exemplars() const;
+  // Whether all exemplars of this reservoir are there, for any record that is there.
+  bool can_rehearse(const order::ReservoirName& reservoir) const;
+  ExemplarLog::Sums exemplars() const { return exemplars_->sums(); }
 
  private:
   struct Entry {
@@ -144,7 +152,9 @@ class FeedLog {
     bool is_dirty = false;
     std::vector<Entry> entries;
     protocol::Descriptor file;
+    std::uint64_t end() const { return first + entries.size(); }
   };
+  using Segments = std::deque<std::shared_ptr<Segment>>;
   // Frames that wait to be written: no more bytes than a file may have, or one longer frame. So the
   // last file, which always stays, never takes most of what a small log keeps.
   struct Pending {
@@ -165,21 +175,26 @@ class FeedLog {
   void recover();
   void read_segment(Segment& segment, bool is_last);
   bool apply(Segment& segment, std::span<const std::byte> body, std::uint64_t offset);
+  std::uint32_t take_number() { return std::exchange(next_number_, next_number_ + 2); }
   std::shared_ptr<Segment> make_segment(bool replaces);
   void begin_segment(std::shared_ptr<Segment> segment);
-  std::string sync_folder() const;
   std::string roll(Bytes next_bytes);
   Pending& pending_for(std::size_t frame_bytes);
   void settle();
   std::string write(const Pending& pending);
   bool is_removed() const;
+  void remove(const Segment& segment);
+  std::shared_ptr<const Segment> segment_of(std::uint32_t file) const;
+  static std::optional<Place> place_in(const Segments& segments, std::uint64_t record);
   void put_state(std::uint64_t producer, std::uint64_t sequence, std::uint64_t taken,
                  std::vector<std::byte>& to);
 
   const std::string folder_;
   const FeedSettings settings_;
   Bytes cut_ = 0;
+  bool has_forgotten_ = false;
   protocol::Descriptor lock_;
+  std::unique_ptr<ExemplarLog> exemplars_;
 
   // Used by the thread that takes. A state is never written before its records.
   std::deque<Pending> pending_;
@@ -192,7 +207,12 @@ class FeedLog {
   // the last segment. So it reads these without the lock, and never waits for the drive while it
   // holds it.
   mutable std::mutex mutex_;
-  std::deque<std::shared_ptr<Segment>> segments_;
+  Segments segments_;
+  Segments leaving_;  // that are gone once their exemplars are kept
+  // That has gone last. Its records may be read just now, so it stays until another goes.
+  std::shared_ptr<Segment> gone_;
+  std::vector<order::ReservoirName> reservoirs_;  // of the jobs that there are
+  bool are_noted_ = true;                         // in the file of exemplars
   std::map<std::uint64_t, Producer> producers_;
   LogCounts counts_;
   std::uint64_t first_ = 0;

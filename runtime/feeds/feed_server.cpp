@@ -106,18 +106,29 @@ class FeedServer::Parts {
     ::unlink(path_.c_str());
   }
 
-  void pace(std::uint64_t needed_from, bool waits, std::uint64_t taken_part) {
+  void pace(std::uint64_t needed_from, bool waits, std::uint64_t taken_part,
+            std::span<const order::ReservoirName> reservoirs) {
     waits_ = waits;
     taken_part_ = taken_part;
-    log_->drop_before(needed_from);
+    {
+      const std::lock_guard lock(mutex_);  // the syncer looks, or waits to be woken
+      log_->drop_before(needed_from, reservoirs);
+    }
     wake();
+    written_.notify_all();
   }
 
   FeedState state() const { return log_->state(); }
 
   FeedStatus status() const {
     const std::lock_guard lock(mutex_);
-    return {state(), log_->counts(), producers_, log_->producers(), waits_, problem_};
+    return {state(),
+            log_->counts(),
+            producers_,
+            log_->producers(),
+            log_->exemplars(),
+            waits_,
+            problem_.empty() ? unkept_ : problem_};
   }
 
  private:
@@ -412,10 +423,16 @@ class FeedServer::Parts {
 
   void sync() {
     FeedState last = state();
+    bool stuck = false;  // exemplars cannot be kept, so files stay that are to go
     for (;;) {
       {
         std::unique_lock lock(mutex_);
-        written_.wait(lock, [this] { return has_written_ || ends_; });
+        const auto is_due = [this] { return has_written_ || ends_; };
+        if (stuck) {
+          written_.wait_for(lock, std::chrono::milliseconds(kTryAgainMs), is_due);
+        } else {
+          written_.wait(lock, [&] { return is_due() || log_->has_to_keep_exemplars(); });
+        }
         if (ends_) return;
         has_written_ = false;
       }
@@ -427,8 +444,15 @@ class FeedServer::Parts {
         return;
       }
       wake();
+      const bool keeps = log_->has_to_keep_exemplars();
+      const std::string unkept = log_->keep_exemplars();
+      stuck = !unkept.empty();
+      {
+        const std::lock_guard lock(mutex_);
+        unkept_ = unkept;
+      }
       const FeedState now = state();
-      if (now.end != last.end || now.ended != last.ended) changed_(now);
+      if (now.end != last.end || now.ended != last.ended || (keeps && !stuck)) changed_(now);
       last = now;
     }
   }
@@ -454,6 +478,7 @@ class FeedServer::Parts {
   bool broken_ = false;
   std::uint32_t producers_ = 0;
   std::string problem_;
+  std::string unkept_;  // why exemplars cannot be kept; empty: they can
 
   std::thread taker_;
   std::thread syncer_;
@@ -463,8 +488,9 @@ FeedServer::FeedServer(std::shared_ptr<FeedLog> log, Changed changed)
     : parts_(std::make_unique<Parts>(std::move(log), std::move(changed))) {}
 FeedServer::~FeedServer() = default;
 
-void FeedServer::pace(std::uint64_t needed_from, bool waits, std::uint64_t taken_part) {
-  parts_->pace(needed_from, waits, taken_part);
+void FeedServer::pace(std::uint64_t needed_from, bool waits, std::uint64_t taken_part,
+                      std::span<const order::ReservoirName> reservoirs) {
+  parts_->pace(needed_from, waits, taken_part, reservoirs);
 }
 FeedState FeedServer::state() const {
   return parts_->state();

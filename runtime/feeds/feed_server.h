@@ -21,6 +21,7 @@ struct FeedStatus {
   LogCounts counts;
   std::uint32_t producers = 0;  // that are connected
   std::size_t known = 0;        // producers that ever were
+  ExemplarLog::Sums exemplars;
   bool waits = false;
   std::string problem;  // that holds it up now, such as a full disk; empty: nothing
 };
@@ -29,15 +30,16 @@ class FeedServer {
  public:
   using Changed = std::function<void(const FeedState&)>;
 
-  // Listens. `changed` is called by a thread of the server, whenever more is durable, or the source
-  // has ended. Throws FeedError.
+  // Listens. `changed` is called by a thread of the server, whenever more is durable, the source
+  // has ended, or files have gone. Throws FeedError.
   FeedServer(std::shared_ptr<FeedLog> log, Changed changed);
   ~FeedServer();
   FeedServer(const FeedServer&) = delete;
   FeedServer& operator=(const FeedServer&) = delete;
 
   // From any thread.
-  void pace(std::uint64_t needed_from, bool waits, std::uint64_t taken_part);
+  void pace(std::uint64_t needed_from, bool waits, std::uint64_t taken_part,
+            std::span<const order::ReservoirName> reservoirs = {});
   FeedState state() const;
   FeedStatus status() const;
 

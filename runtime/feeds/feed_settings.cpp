@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "core/base/random.h"
 #include "runtime/protocol/descriptor.h"
 #include "runtime/protocol/feed_wire.h"
 
@@ -104,6 +105,10 @@ void set_kafka_settings(FeedSettings& settings, std::string_view path) {
     throw FeedError(
         fmt::format("'{}': a feed names its file of Kafka's settings by its path from / on", path));
   settings.kafka_settings = path;
+}
+
+Digest version_of(const FeedSettings& settings) {
+  return hash(0x6665656473, settings.id);  // no folder of files has it
 }
 
 std::string to_json(const FeedSettings& settings) {

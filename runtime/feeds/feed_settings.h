@@ -55,6 +55,8 @@ void set_kafka_settings(FeedSettings& settings, std::string_view path);
 std::string to_json(const FeedSettings& settings);
 // Throws FeedError, which calls the settings `name`.
 FeedSettings settings_from_json(std::string_view text, std::string_view name);
+// Of its dataset: it names the feed, not what is in it.
+Digest version_of(const FeedSettings& settings);
 // Whether the folder is one of a feed: it has that file.
 bool is_feed(const std::string& folder);
 // Reads the file in the folder. Throws FeedError.

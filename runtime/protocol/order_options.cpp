@@ -39,10 +39,20 @@ std::string draws_problem(Order order, const OrderOptions& options) {
 // What a live job rehearses are the records that also fill its steps.
 std::string live_rehearsal_problem(const OrderOptions& options,
                                    std::span<const SampleId> exemplars) {
-  if (options.buffer_exemplars > 0 || !exemplars.empty())
-    return "a buffer of exemplars is for datasets that do not grow; a live job rehearses the last "
-           "'fills_from' records that it has had: leave the buffer out";
-  if (options.rehearsed > 0 && (options.fills_from == 0 || options.fills_cut))
+  if (!exemplars.empty())
+    return "a list of exemplars is for datasets that do not grow; a live job rehearses records "
+           "that it has had: leave the list out";
+  const bool has_reservoir = options.buffer_exemplars > 0;
+  if (has_reservoir && (options.buffer_policy != "reservoir" || !options.buffer_name.empty()))
+    return "the exemplars of a live job are a reservoir of its own; write 'reservoir' as the "
+           "policy, and no name (other policies go by classes or scores, and are for datasets "
+           "that do not grow)";
+  if (has_reservoir && options.fills_from > 0)
+    return fmt::format(
+        "'fills_from' is {}, and the job rehearses from {} exemplars; leave one of them out (in "
+        "Python window= or rehearsal=)",
+        options.fills_from, options.buffer_exemplars);
+  if (options.rehearsed > 0 && (options.fills_cut || (options.fills_from == 0 && !has_reservoir)))
     return fmt::format(
         "'rehearsed' is {}, and steps of this live job {}; write how many records it rehearses "
         "from in 'fills_from' (in Python fill='rehearse' and window=), or leave 'rehearsed' out",

@@ -55,6 +55,7 @@ void JoinReports::joined(std::uint32_t index, const Job& job) {
     event.fills_after = model.live.fills_after;
     event.fills_from = world_.live.fills_from(model);
     event.fills_cut = model.live.fills_cut;
+    event.buffer_exemplars = world_.scenario.in_items(model, model.exemplars);
     event.epochs = 1;
   }
   event.ranks = world_.reports.keep(job.nodes);
@@ -108,7 +109,7 @@ void JoinReports::resized(const Job& job) {
 // Draws samples at random, none twice; the draw depends on the job alone.
 void JoinReports::exemplars(std::uint32_t index, const Job& job) {
   const input::JobModel& model = *job.model;
-  if (model.exemplars == 0 || !model.rehearsal_policy.empty()) return;
+  if (model.exemplars == 0 || !model.rehearsal_policy.empty() || model.order == Order::live) return;
   const input::Scenario& scenario = world_.scenario;
   const input::DatasetModel& dataset = scenario.datasets[static_cast<std::size_t>(model.dataset)];
   const order::Permutation chosen(chance_of(scenario.seed, Chance::exemplars, index).draw(),

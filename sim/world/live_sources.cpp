@@ -5,6 +5,9 @@
 
 #include "core/base/check.h"
 #include "core/base/random.h"
+#include "core/engine/growing_sources.h"
+#include "core/engine/seed_group.h"
+#include "core/order/reservoir.h"
 #include "sim/world/buffer_contents.h"
 #include "sim/world/chance.h"
 #include "sim/world/sim_time.h"
@@ -19,8 +22,6 @@ constexpr Bytes kFileHead = 32;
 constexpr Bytes kState = 65;
 constexpr Bytes kBesideRecord = 45;
 constexpr Bytes kFiles = 8;  // of a full log
-// As the service plans a window: with room to spare beside a record.
-constexpr Bytes kBesideRecordMost = 64;
 
 std::uint64_t nanoseconds(Duration time) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(0, time.count()));
@@ -163,8 +164,7 @@ void LiveSource::go_on(const engine::SourcePaced& command) {
 }
 
 std::uint64_t LiveSource::window_most() const {
-  return std::max<std::uint64_t>(
-      1, live_.keep / 4 / (data_.catalogue->largest_bytes() + kBesideRecordMost));
+  return engine::window_most(live_.keep, data_.catalogue->largest_bytes());
 }
 
 // -------------------------------------------------------------------------------- results ----
@@ -237,11 +237,23 @@ std::uint64_t LiveSources::fills_from(const input::JobModel& job) const {
 output::BufferResult LiveSources::window(const input::JobModel& job, const LiveRecords& had,
                                          std::uint64_t records) const {
   const LiveSource* const source = find(job);
-  if (source == nullptr || !had.first || job.live.fills_from == 0) return {};
+  if (source == nullptr || !had.first || (job.live.fills_from == 0 && job.exemplars == 0))
+    return {};
   const std::uint64_t end = *had.first + records;
   BufferContents contents(records);
-  for (std::uint64_t i = end - std::min(records, fills_from(job)); i < end; ++i)
-    contents.add(source->class_of(SampleId(i)), i - *had.first);
+  const auto add = [&](std::uint64_t record) {
+    contents.add(source->class_of(SampleId(record)), record - *had.first);
+  };
+  if (job.exemplars > 0) {
+    engine::JobJoined joined;
+    joined.order = Order::live;
+    order::Reservoir reservoir(workload_.data(workload_.dataset(job)).version,
+                               {engine::seed_group_of(joined, 0), *had.first, job.exemplars});
+    reservoir.show(end);
+    for (const std::uint32_t record : reservoir.records()) add(record);
+    return contents.result();
+  }
+  for (std::uint64_t i = end - std::min(records, fills_from(job)); i < end; ++i) add(i);
   return contents.result();
 }
 

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <set>
 #include <string>
 #include <vector>
@@ -36,7 +38,7 @@ std::vector<std::uint64_t> ids(const std::vector<Draw>& draws) {
 }  // namespace
 
 TEST_CASE("a step has the next records, in turn over its ranks") {
-  LiveEpoch epoch(kRoot, 1, 40, 0, 2, 3, 10, 0);
+  LiveEpoch epoch(kRoot, 1, 40, 0, 2, 3, {10, 0});
   CHECK(!epoch.has(0));
   epoch.decide(6, 0);
   epoch.decide(6, 0);
@@ -49,7 +51,7 @@ TEST_CASE("a step has the next records, in turn over its ranks") {
 }
 
 TEST_CASE("a step that is short of records is filled evenly, by keyed draws from the last ones") {
-  LiveEpoch epoch(kRoot, 1, 40, 5, 2, 4, 10, 0);
+  LiveEpoch epoch(kRoot, 1, 40, 5, 2, 4, {10, 0});
   epoch.decide(3, 0);
   const std::vector<Draw> draws = draws_of(epoch, 0, 8);
   // floor(i * 3 / 2): one record for the first rank, two for the second.
@@ -68,7 +70,7 @@ TEST_CASE("a step that is short of records is filled evenly, by keyed draws from
 }
 
 TEST_CASE("fills come from what is still there, and each of it as often") {
-  LiveEpoch epoch(kRoot, 1, 40, 0, 1, 1000, 30, 0);
+  LiveEpoch epoch(kRoot, 1, 40, 0, 1, 1000, {30, 0});
   CHECK(!epoch.can_fill(40));
   CHECK(epoch.can_fill(39));
   epoch.decide(0, 35);
@@ -80,12 +82,12 @@ TEST_CASE("fills come from what is still there, and each of it as often") {
   }
   // 200 is expected of each, with a deviation of 13.
   for (const std::uint64_t count : counts) CHECK(std::abs(static_cast<double>(count) - 200) < 65);
-  CHECK(!LiveEpoch(kRoot, 1, 40, 0, 1, 8, 0, 0).can_fill(0));
+  CHECK(!LiveEpoch(kRoot, 1, 40, 0, 1, 8, {0, 0}).can_fill(0));
 }
 
 TEST_CASE(
     "a job that rehearses has so many fills in each batch, once there is a record to fill with") {
-  LiveEpoch epoch(kRoot, 1, 0, 0, 2, 4, 10, 3);
+  LiveEpoch epoch(kRoot, 1, 0, 0, 2, 4, {10, 3});
   CHECK(epoch.records_most(0) == 8);  // the first step has new records alone
   epoch.decide(8, 0);
   CHECK(ids(draws_of(epoch, 0, 8)) == std::vector<std::uint64_t>{0, 1, 2, 3, 4, 5, 6, 7});
@@ -109,14 +111,129 @@ TEST_CASE(
   CHECK(epoch.records_most(11) == 8);
   epoch.end(1);
   CHECK(epoch.end_index() == 25);
-  CHECK(!LiveEpoch(kRoot, 1, 0, 0, 1, 4, 0, 3).can_fill(0));
+  CHECK(!LiveEpoch(kRoot, 1, 0, 0, 1, 4, {0, 3}).can_fill(0));
+}
+
+TEST_CASE("a reservoir has what algorithm R has, however it is shown its records") {
+  const order::ReservoirName name{kRoot.seed, 100, 10};
+  order::Reservoir at_once(kRoot.dataset_version, name);
+  order::Reservoir in_parts(kRoot.dataset_version, name);
+  std::vector<std::uint32_t> expected;
+  for (std::uint64_t end = 100; end <= 1000; ++end) {
+    CHECK(in_parts.show(end));
+    CHECK(in_parts.next() == end);
+    CHECK(std::vector(in_parts.records().begin(), in_parts.records().end()) == expected);
+    const std::uint64_t shown = end - 100;
+    const auto record = static_cast<std::uint32_t>(end);
+    if (shown < 10) {
+      expected.push_back(record);
+    } else {
+      Random random(hash(14, kRoot.dataset_version, kRoot.seed, end));
+      const std::uint64_t slot = random.below(shown + 1);
+      if (slot < 10) expected[slot] = record;
+    }
+  }
+  CHECK(!at_once.show(1000, 400));
+  CHECK(at_once.next() == 500);
+  CHECK(at_once.show(1000, 500));
+  CHECK(std::ranges::equal(at_once.records(), in_parts.records()));
+}
+
+// The example of docs/order.md, of the first seed for which the records draw these slots.
+TEST_CASE("a reservoir of two slots is shown five records") {
+  const auto draws = [](std::uint64_t seed, std::uint64_t record) {
+    return Random(order::reservoir_key({7, seed}, record)).below(record + 1);
+  };
+  std::uint64_t seed = 0;
+  while (draws(seed, 2) != 1 || draws(seed, 3) != 3 || draws(seed, 4) != 0) ++seed;
+  order::Reservoir reservoir(7, {seed, 0, 2});
+  const std::vector<std::vector<std::uint32_t>> expected{{}, {0}, {0, 1}, {0, 2}, {0, 2}, {4, 2}};
+  for (std::uint64_t shown = 0; shown < expected.size(); ++shown) {
+    CAPTURE(shown);
+    reservoir.show(shown);
+    CHECK(std::ranges::equal(reservoir.records(), expected[shown]));
+  }
+}
+
+namespace {
+
+// How far the counts of 50 records are from equal ones, by chi-square with 49 degrees of freedom.
+// Of each of `tries` reservoirs `each` different records were counted.
+double unevenness(const std::vector<std::uint64_t>& counts, double tries, double each) {
+  const auto records = static_cast<double>(counts.size());
+  const double part = each / records;
+  double sum = 0;
+  for (const std::uint64_t count : counts)
+    sum += std::pow(static_cast<double>(count) - tries * part, 2) / (tries * part * (1 - part));
+  return sum * (records - 1) / records;
+}
+constexpr double kUneven49 = 111.6;  // docs/order.md, "Tests"
+
+}  // namespace
+
+TEST_CASE("each record is as likely as any other to be in a reservoir, and to be a fill") {
+  constexpr std::uint64_t kSeeds = 20'000;
+  constexpr std::uint64_t kRecords = 50;
+  constexpr std::uint32_t kSlots = 10;
+  std::vector<std::uint64_t> kept(kRecords);
+  std::vector<std::uint64_t> filled(kRecords);
+  std::vector<std::uint64_t> always(kRecords);  // where each record takes some slot
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+    order::Reservoir reservoir(7, {seed, 0, kSlots});
+    reservoir.show(kRecords);
+    for (const std::uint32_t record : reservoir.records()) ++kept[record];
+
+    LiveEpoch epoch({7, seed}, 1, kRecords, 0, 1, 2, {0, 1, kSlots, 0});
+    REQUIRE(epoch.settle(kRecords));
+    epoch.decide(1, kRecords);
+    ++filled[draws_of(epoch, 1, 1)[0].sample.value];
+
+    std::vector<std::uint64_t> slots(kSlots);
+    for (std::uint64_t record = 0; record < kRecords; ++record) {
+      Random random(order::reservoir_key({7, seed}, record));
+      slots[record < kSlots ? record : random.below(kSlots)] = record;
+    }
+    for (const std::uint64_t record : slots) ++always[record];
+  }
+  CHECK(unevenness(kept, kSeeds, kSlots) < kUneven49);
+  CHECK(unevenness(filled, kSeeds, 1) < kUneven49);
+  CHECK(unevenness(always, kSeeds, kSlots) > kUneven49);  // the test would see it
+}
+
+TEST_CASE("fills come from a reservoir as of their step, also where the job goes on") {
+  const order::Filling filling{0, 2, 5, 40};
+  LiveEpoch epoch(kRoot, 1, 40, 0, 1, 4, filling);
+  CHECK(!epoch.can_fill(0));
+  CHECK(epoch.records_most(0) == 4);
+  epoch.decide(4, 40);
+  for (int step = 0; step < 20; ++step) epoch.decide(2, 40);
+  for (std::uint64_t step = 1; step <= 20; ++step) {
+    CAPTURE(step);
+    const std::uint64_t first = 44 + 2 * (step - 1);
+    order::Reservoir reservoir(kRoot.dataset_version, {kRoot.seed, 40, 5});
+    reservoir.show(first);
+    const std::vector<Draw> draws = draws_of(epoch, 4 * step, 4);
+    CHECK(draws[0] == Draw{SampleId(first), 0});
+    CHECK(draws[1] == Draw{SampleId(first + 1), 0});
+    for (std::uint64_t i = 0; i < 2; ++i) {
+      const std::uint64_t fill = 2 * (step - 1) + i;
+      Random random(hash(12, kRoot.dataset_version, kRoot.seed, fill));
+      const std::uint64_t slot = random.below(reservoir.records().size());
+      CHECK(draws[2 + i] == Draw{SampleId(reservoir.records()[slot]), 1 + fill});
+    }
+  }
+  LiveEpoch again(kRoot, 2, 64, 20, 1, 4, filling);  // behind step 10
+  CHECK(!again.settle(20));
+  CHECK(again.settle(4));
+  again.decide(2, 60);
+  CHECK(draws_of(again, 0, 4) == draws_of(epoch, 44, 4));
 }
 
 TEST_CASE("a first step that only stands short is filled from its own records") {
-  LiveEpoch epoch(kRoot, 1, 40, 0, 2, 4, 10, 0);
+  LiveEpoch epoch(kRoot, 1, 40, 0, 2, 4, {10, 0});
   CHECK(!epoch.can_fill(40));
   CHECK(epoch.can_fill(40, 1));
-  CHECK(!LiveEpoch(kRoot, 1, 40, 0, 2, 4, 0, 0).can_fill(40, 1));
+  CHECK(!LiveEpoch(kRoot, 1, 40, 0, 2, 4, {0, 0}).can_fill(40, 1));
   epoch.decide(3, 40);
   const std::vector<Draw> draws = draws_of(epoch, 0, 8);
   CHECK(draws[0] == Draw{SampleId(40), 0});
@@ -136,13 +253,13 @@ TEST_CASE("a first step that only stands short is filled from its own records") 
 }
 
 TEST_CASE("the last step is short, and its last block is filled up") {
-  LiveEpoch epoch(kRoot, 1, 0, 0, 2, 4, 10, 0);
+  LiveEpoch epoch(kRoot, 1, 0, 0, 2, 4, {10, 0});
   epoch.decide(8, 0);
   epoch.end(3);
   CHECK(epoch.has_ended());
   CHECK(epoch.end_index() == 11);
   CHECK(ids(draws_of(epoch, 8, 4)) == std::vector<std::uint64_t>{8, 9, 10, 8});
-  LiveEpoch whole(kRoot, 1, 0, 0, 2, 4, 10, 0);
+  LiveEpoch whole(kRoot, 1, 0, 0, 2, 4, {10, 0});
   whole.decide(8, 0);
   whole.end(0);
   CHECK(whole.end_index() == 8);
@@ -150,7 +267,7 @@ TEST_CASE("the last step is short, and its last block is filled up") {
 }
 
 TEST_CASE("a slice is cut where fills begin") {
-  LiveEpoch epoch(kRoot, 1, 40, 0, 2, 4, 10, 0);
+  LiveEpoch epoch(kRoot, 1, 40, 0, 2, 4, {10, 0});
   epoch.decide(3, 0);
   Slice slice;
   slice.to = 4;
@@ -166,7 +283,7 @@ TEST_CASE("a slice is cut where fills begin") {
 }
 
 TEST_CASE("what is committed is forgotten, and what is not stays as it was decided") {
-  LiveEpoch epoch(kRoot, 1, 0, 0, 1, 4, 10, 0);
+  LiveEpoch epoch(kRoot, 1, 0, 0, 1, 4, {10, 0});
   for (int step = 0; step < 5; ++step) epoch.decide(4, 0);
   const std::vector<Draw> before = draws_of(epoch, 12, 8);
   epoch.forget(12);
@@ -185,7 +302,7 @@ TEST_CASE("steps of any sizes have each record once, whatever is resumed where")
     const auto ranks = static_cast<std::uint32_t>(1 + random.below(4));
     const auto batch = static_cast<std::uint32_t>(1 + random.below(6));
     const auto rehearsed = static_cast<std::uint32_t>(random.below(batch));
-    LiveEpoch epoch(kRoot, 1, next, fills, ranks, batch, 50, rehearsed);
+    LiveEpoch epoch(kRoot, 1, next, fills, ranks, batch, {50, rehearsed});
     for (std::uint64_t steps = random.below(4); steps > 0; --steps) {
       const std::uint64_t whole = epoch.step_samples();
       const bool fill = epoch.can_fill(0) && random.below(2) == 0;

@@ -35,6 +35,8 @@ NUMBERS = {
             ("core/order/position_bytes.cpp", r"kBytesFormat = (\d+);")]},
     "`journal` in the state folder": {
         r"^(\d+)$": [("core/log/journal.h", r"kVersion = (\d+);")]},
+    "exemplars of a feed": {
+        r"^(\d+)$": [("runtime/feeds/exemplar_file.cpp", r"kExemplarsVersion = (\d+);")]},
     "log of a feed": {
         r"^(\d+);": [("runtime/feeds/feed_log.cpp", r"kVersion = (\d+);"),
                      ("runtime/feeds/feed_settings.cpp", r"kSettingsVersion = (\d+);")],

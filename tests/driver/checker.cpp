@@ -43,7 +43,7 @@ void Checker::begins(std::uint64_t seed) {
 void Checker::begins_live(std::uint64_t first, std::uint64_t end, bool ended) {
   if (live_) return;
   live_ = std::make_unique<LiveCheck>(order::KeyRoot{dataset_.version, seed_}, plan_.fills_from,
-                                      plan_.fills_cut, plan_.rehearsed);
+                                      plan_.fills_cut, plan_.rehearsed, plan_.reservoir);
   live_->grew(first, end, ended);
 }
 

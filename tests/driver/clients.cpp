@@ -81,15 +81,41 @@ void Driver::report_source(const DatasetPlan& plan) {
                             plan.kept_most == 0 ? UINT64_MAX : plan.kept_most, source.ended});
 }
 
+// What is read again may be of a block that its job needs no more.
+void Driver::check_there(const engine::Read& command) const {
+  const auto found = sources_.find(command.dataset.value);
+  if (found == sources_.end() || command.from.tier != Tier::store || command.request.attempt > 0)
+    return;
+  const Source& source = found->second;
+  for (const SampleId sample : machine_.reads(command.request.id)) {
+    const bool is_there = sample.value >= source.first || source.exemplars.contains(sample.value);
+    if (!is_there || sample.value >= source.end)
+      violated(fmt::format("record {} is read, which is not there", sample.value));
+  }
+}
+
 // Its log drops what no job needs.
 void Driver::on(const engine::SourcePaced& command) {
   const auto found = sources_.find(command.dataset.value);
   if (found == sources_.end()) violated("a source that is not there is paced");
   Source& source = found->second;
-  if (command.needed_from > source.end || command.needed_from < source.paced.needed_from)
+  if (command.needed_from > source.end || command.needed_from < source.needed_from)
     violated("records are needed that cannot be");
-  source.paced = command;
+  source.needed_from = command.needed_from;
+  const Digest version =
+      std::find_if(scenario_.datasets.begin(), scenario_.datasets.end(),
+                   [&](const DatasetPlan& plan) { return plan.id == command.dataset; })
+          ->version;
+  for (const order::ReservoirName& name : command.reservoirs) {
+    const bool is_new = source.reservoirs.try_emplace(name, version, name).second;
+    if (is_new && name.first < source.first) violated("exemplars are to be kept that are gone");
+  }
   if (command.needed_from <= source.first) return;
+  source.exemplars.clear();
+  for (auto& [name, reservoir] : source.reservoirs) {
+    reservoir.show(command.needed_from);
+    source.exemplars.insert(reservoir.records().begin(), reservoir.records().end());
+  }
   for (Client& client : clients_) {
     LiveCheck* const live = client.checker->live();
     if (!live || client.plan.dataset != command.dataset) continue;
@@ -148,6 +174,7 @@ void Driver::join(std::size_t index) {
   event.fills_after = client.plan.fills_after;
   event.fills_from = client.plan.fills_from;
   event.fills_cut = client.plan.fills_cut;
+  if (client.plan.reservoir > 0) event.buffer_exemplars = client.plan.reservoir;
   client.joins_anew = true;
   client.changes_asked.clear();
   node_lists_.push_back(client.nodes);
@@ -334,7 +361,8 @@ bool Driver::can_be_asked_for(const Client& client) const {
   if (!plan.weights_policy.empty() && !has_weights_policy(plan)) return false;
   if (client.batch_samples <= client.plan.rehearsed) return false;
   if (plan.order == Order::live && plan.rehearsed > 0 &&
-      (plan.fills_from == 0 || plan.fills_cut || !policy.empty()))
+      ((plan.fills_from == 0) == (plan.reservoir == 0) || plan.reservoir > 1U << 16 ||
+       plan.fills_cut || !policy.empty()))
     return false;
   return !client.plan.drop_last || client.nodes.size() * client.batch_samples <= epoch;
 }

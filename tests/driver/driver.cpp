@@ -295,6 +295,7 @@ std::span<const SampleId> Driver::keep(std::vector<SampleId> samples) {
 
 void Driver::on(const engine::Read& command) {
   machine_.read(command);
+  check_there(command);
   const engine::Request request = command.request;
   start(Kind::read, request, drawn(scenario_.timings.read), [this, request] {
     const bool well = !fails(scenario_.failures.read);

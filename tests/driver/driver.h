@@ -198,8 +198,12 @@ class Driver {
     std::uint64_t first = 0;
     std::uint64_t end = 0;
     bool ended = false;
-    engine::SourcePaced paced{};
+    std::uint64_t needed_from = 0;
+    // As its log keeps them: of the records before `first`, it has these alone.
+    std::map<order::ReservoirName, order::Reservoir> reservoirs;
+    std::set<std::uint64_t> exemplars;
   };
+  void check_there(const engine::Read& command) const;
   void plan_arrivals();
   void arrives(std::size_t dataset, std::size_t arrival);
   void report_source(const DatasetPlan& plan);

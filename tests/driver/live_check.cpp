@@ -15,8 +15,23 @@ void LiveCheck::grew(std::uint64_t first, std::uint64_t end, bool ended) {
   ended_ = ended;
 }
 
+void LiveCheck::had(std::uint64_t record) {
+  if (reservoir_.size() < reservoir_most_) return reservoir_.push_back(record);
+  if (reservoir_most_ == 0) return;
+  // The job's first record is 0.
+  Random random(hash(14, root_.dataset_version, root_.seed, record));
+  const std::uint64_t slot = random.below(record + 1);
+  if (slot < reservoir_most_) reservoir_[slot] = record;
+}
+
 // Which record was the oldest when the step was decided cannot be seen: any that was will do.
 bool LiveCheck::can_be_fill(const Given& given, std::uint64_t number, std::uint64_t records) const {
+  if (reservoir_most_ > 0) {
+    if (reservoir_.empty()) return false;
+    Random random(hash(12, root_.dataset_version, root_.seed, number));
+    return given.sample.value == reservoir_[random.below(reservoir_.size())] &&
+           given.occurrence == number + 1;
+  }
   return std::any_of(firsts_.begin(), firsts_.end(), [&](std::uint64_t first) {
     const std::uint64_t from = std::max(first, next_ > window_ ? next_ - window_ : 0);
     const std::uint64_t to = from < next_ ? next_ : cut_ ? next_ + records : from;
@@ -29,7 +44,9 @@ bool LiveCheck::can_be_fill(const Given& given, std::uint64_t number, std::uint6
 // Without a record to draw, the step rehearses nothing.
 std::uint64_t LiveCheck::records_most(std::uint64_t ranks, std::uint32_t batch_samples) const {
   const bool may_have_none =
-      window_ == 0 || *std::max_element(firsts_.begin(), firsts_.end()) >= next_;
+      reservoir_most_ > 0
+          ? next_ == 0
+          : window_ == 0 || *std::max_element(firsts_.begin(), firsts_.end()) >= next_;
   return ranks * (batch_samples - (may_have_none ? 0 : rehearsed_));
 }
 
@@ -55,7 +72,8 @@ std::uint64_t LiveCheck::count(const std::vector<std::vector<Given>>& ranks,
       if (filling && !given.filled) violated("a record stands behind a fill");
       filling = given.filled;
       if (filling) {
-        if (window_ == 0) violated("a step is filled, which was not asked for");
+        if (window_ == 0 && reservoir_most_ == 0)
+          violated("a step is filled, which was not asked for");
         if (!can_be_fill(given, fills, all))
           violated(fmt::format("record {} cannot be fill {}", given.sample.value, fills));
         ++fills;
@@ -73,7 +91,7 @@ std::uint64_t LiveCheck::count(const std::vector<std::vector<Given>>& ranks,
   if (fills != fills_ && cut_ && least == 0) violated("a rank without a record");
   if (all > records_most(ranks.size(), batch_samples)) violated("too little is rehearsed");
   const std::uint64_t records = next - next_;
-  next_ = next;
+  for (; next_ < next; ++next_) had(next_);
   fills_ = fills;
   return records;
 }

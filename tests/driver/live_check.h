@@ -2,7 +2,8 @@
 // count have the records in the order of their arrival, each once, spread evenly over the ranks.
 // Where too few had come, the rule draws the rest from the last records of the steps before. A step
 // that may be short draws from its own records if there are none before it. A job that rehearses
-// draws a part of each step, however many had come.
+// draws a part of each step, however many had come. It may draw from a reservoir of all records
+// that counted.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,13 @@ namespace batchflow::test {
 
 class LiveCheck {
  public:
-  LiveCheck(order::KeyRoot root, std::uint64_t window, bool cut, std::uint32_t rehearsed)
-      : root_(root), window_(window), cut_(cut), rehearsed_(rehearsed) {}
+  LiveCheck(order::KeyRoot root, std::uint64_t window, bool cut, std::uint32_t rehearsed,
+            std::uint32_t reservoir)
+      : root_(root),
+        window_(window),
+        cut_(cut),
+        rehearsed_(rehearsed),
+        reservoir_most_(reservoir) {}
 
   // The source has records [first, end), and if it has ended no others.
   void grew(std::uint64_t first, std::uint64_t end, bool ended);
@@ -39,12 +45,15 @@ class LiveCheck {
  private:
   // How many records the next step may have.
   std::uint64_t records_most(std::uint64_t ranks, std::uint32_t batch_samples) const;
+  void had(std::uint64_t record);
   bool can_be_fill(const Given& given, std::uint64_t number, std::uint64_t records) const;
 
   order::KeyRoot root_;
   std::uint64_t window_;
   bool cut_;
   std::uint32_t rehearsed_;
+  std::uint32_t reservoir_most_;
+  std::vector<std::uint64_t> reservoir_;  // of the records before next_
   std::vector<std::uint64_t> firsts_{0};  // that the source had, at one time or another
   std::uint64_t end_ = 0;
   bool ended_ = false;

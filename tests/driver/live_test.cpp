@@ -295,10 +295,131 @@ TEST_CASE("a job of a source that grows rehearses what fills its steps, and noth
   CHECK(refused([](JobPlan& job) { job.rehearsed = job.batch_samples; }) == kBad);
   CHECK(refused([](JobPlan& job) { job.fills_from = 0; }) == kBad);
   CHECK(refused([](JobPlan& job) { job.fills_cut = true; }) == kBad);
+  CHECK(refused([](JobPlan& job) { job.reservoir = 9; }) == kBad);
+  CHECK(refused([](JobPlan& job) {
+          job.fills_from = 0;
+          job.reservoir = (1 << 16) + 1;
+        }) == engine::Refusal::other_buffer);
   CHECK(refused([](JobPlan& job) {
           job.buffer_policy = "reservoir";
           job.buffer_exemplars = 8;
         }) == kBad);
+}
+
+TEST_CASE("a job rehearses from a reservoir while its log drops what it is drawn from") {
+  JobPlan job = live_job(2);
+  job.fills_from = 0;
+  job.reservoir = 12;
+  job.rehearsed = 2;
+  std::vector<DatasetPlan::Arrival> arrivals;
+  for (int i = 1; i <= 50; ++i) arrivals.push_back({ms(4 * i), static_cast<std::uint64_t>(4 * i)});
+  Scenario scenario = scenario_of(arrivals, {job, job});
+  scenario.datasets[0].kept_most = 120 * scenario.datasets[0].bytes;
+  std::vector<order::ReservoirName> told;
+  std::uint64_t needed_from = 0;
+  Hooks hooks;
+  hooks.commanded = [&](const engine::Command& command) {
+    const auto* one = std::get_if<engine::SourcePaced>(&command);
+    if (one == nullptr || one->needed_from == needed_from) return;
+    needed_from = one->needed_from;
+    told.assign(one->reservoirs.begin(), one->reservoirs.end());
+    CHECK(told.size() == 1);  // of both jobs, while there is one
+  };
+  const Outcomes out = run(scenario, hooks);
+  CHECK(out.rehearsed > 0);
+  CHECK(needed_from > 100);
+  CHECK(told == std::vector{order::ReservoirName{0, 0, 12}});
+}
+
+// The checker draws each fill again, and the driver's log has what was to be kept of it alone.
+TEST_CASE("kills and resizes lose no exemplar of records that are long gone") {
+  std::uint64_t gone = 0;
+  const auto seeds = sanitized_share(100);
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    Random random(hash(78, seed));
+    JobPlan job = live_job(1 + random.below(3));
+    job.batch_samples = static_cast<std::uint32_t>(2 + random.below(6));
+    job.credits = static_cast<std::uint32_t>(1 + random.below(3));
+    job.fills_after = ms(static_cast<std::int64_t>(random.below(10)));
+    job.fills_from = 0;
+    job.reservoir = static_cast<std::uint32_t>(1 + random.below(12));
+    job.rehearsed = 1;
+    std::vector<DatasetPlan::Arrival> arrivals;
+    for (std::uint64_t i = 1; i <= 100; ++i)
+      arrivals.push_back({ms(static_cast<std::int64_t>(2 * i)), 10 * i});
+    Scenario scenario = scenario_of(arrivals, {job});
+    scenario.datasets[0].kept_most = 120 * scenario.datasets[0].bytes;
+    scenario.seed = seed;
+    scenario.heal = ms(400);
+    scenario.failures = {10, 10, 10, 0, 10};
+    constexpr Fault::Kind kKinds[] = {Fault::Kind::coordinator_lost, Fault::Kind::rank_lost,
+                                      Fault::Kind::job_resized, Fault::Kind::job_leaves};
+    for (int i = 0; i < 6; ++i) {
+      Fault fault{};
+      fault.kind = kKinds[random.below(4)];
+      fault.when = us(static_cast<std::int64_t>(random.below(200'000)));
+      fault.batch_samples = static_cast<std::uint32_t>(2 + random.below(5));
+      fault.ranks.assign(1 + random.below(3), NodeId(1));
+      fault.later = ms(static_cast<std::int64_t>(1 + random.below(20)));
+      scenario.faults.push_back(fault);
+    }
+    scenario.from_promises = random.below(2) == 0;
+    if (random.below(2) == 0)
+      scenario.config.live_blocks_most = 1 + static_cast<std::uint32_t>(random.below(12));
+    CAPTURE(seed);
+    INFO("replay: test_driver --test-case='kills and resizes lose no exemplar*', seed ", seed);
+    Hooks hooks;
+    hooks.commanded = [&](const engine::Command& command) {
+      if (const auto* one = std::get_if<engine::SourcePaced>(&command))
+        gone = std::max(gone, one->needed_from);
+    };
+    try {
+      const Outcomes out = Driver(scenario, policies::policy_list(), hooks).run();
+      CHECK(out.jobs_done == 1);
+      CHECK(out.engine.protocol_errors == 0);
+    } catch (const Violation& violation) {
+      const std::string said = scenario.text() + violation.what();
+      FAIL_CHECK(said);
+    }
+  }
+  CHECK(gone > 900);
+}
+
+TEST_CASE("the driver sees a log that is not told of a reservoir") {
+  JobPlan job = live_job();
+  job.fills_from = 0;
+  job.reservoir = 12;
+  job.rehearsed = 2;
+  std::vector<DatasetPlan::Arrival> arrivals;
+  for (int i = 1; i <= 50; ++i) arrivals.push_back({ms(4 * i), static_cast<std::uint64_t>(4 * i)});
+  Scenario scenario = scenario_of(arrivals, {job});
+  scenario.datasets[0].kept_most = 120 * scenario.datasets[0].bytes;
+  Hooks hooks;
+  hooks.spoil = [](std::vector<engine::Command>& commands) {
+    for (engine::Command& command : commands)
+      if (auto* one = std::get_if<engine::SourcePaced>(&command)) one->reservoirs = {};
+  };
+  Driver driver(scenario, policies::policy_list(), hooks);
+  CHECK_THROWS_AS(driver.run(), Violation);
+}
+
+TEST_CASE("reservoirs of one source have no more exemplars than there is room for") {
+  JobPlan job = live_job();
+  job.fills_from = 0;
+  job.reservoir = 1 << 16;
+  job.rehearsed = 2;
+  JobPlan other = job;
+  other.reservoir = 1;
+  other.joins = ms(20);
+  Hooks hooks;
+  std::vector<engine::Refusal> why;
+  hooks.commanded = [&](const engine::Command& command) {
+    if (const auto* one = std::get_if<engine::Refuse>(&command)) why.push_back(one->why);
+  };
+  const Scenario scenario = scenario_of({{ms(0), 64}, {ms(300), 80}}, {job, other});
+  Driver(scenario, policies::policy_list(), hooks).run();
+  REQUIRE(!why.empty());
+  CHECK(why.front() == engine::Refusal::other_buffer);
 }
 
 TEST_CASE("exemplars that a live job reports are an error of its protocol") {
@@ -340,6 +461,10 @@ TEST_CASE("kills, resizes and sources of any speed lose no record and double non
       job.fills_cut = random.below(3) == 0;
       if (job.fills_from > 0 && !job.fills_cut && random.below(2) == 0)
         job.rehearsed = static_cast<std::uint32_t>(random.below(job.batch_samples));
+      if (job.rehearsed > 0 && random.below(2) == 0) {
+        job.fills_from = 0;
+        job.reservoir = static_cast<std::uint32_t>(1 + random.below(40));
+      }
       job.drop_last = random.below(3) == 0;
       job.hold = us(static_cast<std::int64_t>(random.below(2000)));
       jobs.push_back(job);

@@ -106,6 +106,7 @@ struct JobPlan {
   Duration fills_after{};            // live
   std::uint64_t fills_from = 0;      // live
   bool fills_cut = false;            // live
+  std::uint32_t reservoir = 0;       // live: exemplars that fills come from, instead of fills_from
   std::uint64_t listed_batches = 0;  // of a listed order: how many in all
 };
 

@@ -243,6 +243,13 @@ TEST_CASE("what cannot be right is refused with its place and what to write") {
   CHECK(refusal(live("rehearsed: 8")) ==
         "s.yaml:4: key 'jobs.0.live.rehearsed': 8 of a batch of 8 leave no room for new ones; "
         "write less than batch");
+  CHECK(refusal(live("rehearsed: 7, exemplars: 65536")) == "nothing");
+  CHECK(refusal(live("rehearsed: 7, exemplars: 9, window: 9")) ==
+        "s.yaml:4: key 'jobs.0.live.exemplars': batches are filled from the window; leave window "
+        "out, or exemplars");
+  CHECK(refusal(live("exemplars: 9")) ==
+        "s.yaml:4: key 'jobs.0.live.exemplars': nothing is rehearsed; write rehearsed: how many of "
+        "each batch");
   for (const char* fill : {"short", "none"})
     CHECK(refusal(live(fmt::format("rehearsed: 1, fill: {}", fill))) ==
           "s.yaml:4: key 'jobs.0.live.rehearsed': only full batches have records that the job has "

@@ -5,11 +5,12 @@ import os
 import struct
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
 import batchflow
-from support import CTL, free_port, rest_of, wait_until
+from support import CTL, free_port, rest_of, status, wait_until
 from test_cluster import Cluster
 
 WIDTH = 16
@@ -21,9 +22,10 @@ import json, sys
 import batchflow
 rank, world, batch, job = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 asked = json.loads(sys.argv[5])
-rehearsed = asked.pop("rehearsed", None)
+rehearsed, rehearsal = asked.pop("rehearsed", None), asked.pop("rehearsal", None)
 live = batchflow.Live("clicks", **asked)
-loader = batchflow.DataLoader(live, batch, rank=rank, world_size=world, job_name=job, rehearsed=rehearsed)
+loader = batchflow.DataLoader(live, batch, rank=rank, world_size=world, job_name=job, rehearsed=rehearsed,
+                              rehearsal=rehearsal)
 for got in loader:
     rows, classes = got[0].tolist(), got[1].tolist()
     for row, key in zip(rows, got.sample_keys.tolist()):
@@ -113,6 +115,24 @@ class Elsewhere(LiveCluster):
         for batches in ranks:
             self.assertEqual([rehearsed for _, _, rehearsed in batches], [0] + [3] * 20)
         self.check([one for both in zip(*ranks) for one in both], 216)
+
+    def test_a_job_at_an_agent_rehearses_what_the_log_has_dropped(self):
+        node = self.agent("a")
+        records = 60_000  # which take 11 MB in a log of 4 MiB
+        job = self.rank(node, batch=600, fill="rehearse", wait=60,
+                        rehearsal={"policy": "reservoir", "samples": 500, "rehearsed": 100})
+        batches = []  # each rank has checked all numbers of its batches
+        # A job that cannot say what it had trains no more.
+        reading = threading.Thread(target=lambda: batches.extend(self.batches(job)))
+        reading.start()
+        with batchflow.Feed(self.feed, "one", f"i64[{WIDTH}]") as feed:
+            for n in range(records):
+                feed.put(record(n), label=n % 10)
+            feed.end()
+        reading.join()
+        self.check(batches, records)
+        self.assertEqual([rehearsed for _, _, rehearsed in batches], [0] + [100] * 118 + [0])
+        self.assertGreater(status(self.coordinator.socket)["datasets"][0]["feed"]["first"], 30_000)
 
 
 class ByAgents(LiveCluster):

@@ -22,6 +22,7 @@ from support import CTL, DAEMON, HERE, Daemon, Folder, free_port, rest_of, run_p
 
 SIM = os.environ.get("BATCHFLOW_SIM", str(Path(CTL).parent / "batchflow-sim"))
 WIDTH = 16  # int64
+RESERVOIR = {"policy": "reservoir", "samples": 20, "rehearsed": 3}
 
 
 def record(n):
@@ -612,12 +613,14 @@ class Refused(Fed):
             self.loader(shuffle=True)
 
     def test_a_buffer_to_rehearse_from_is_for_datasets_that_do_not_grow(self):
-        buffer = {"policy": "reservoir", "samples": 10, "rehearsed": 1}
-        for name, value in (("rehearsal", buffer), ("exemplars", [0, 1]), ("exemplars", []),
-                            ("exemplars", memoryview(array("q", [0, 1])))):
-            with self.subTest(name), self.assertRaisesRegex(
-                    ValueError, rf"^{name}= is for datasets that do not grow; .*fill='rehearse'"):
-                self.loader(**{name: value})
+        for value in ([0, 1], [], memoryview(array("q", [0, 1]))):
+            with self.subTest(value), self.assertRaisesRegex(
+                    ValueError, "^exemplars= is for datasets that do not grow; .*fill='rehearse'"):
+                self.loader(exemplars=value)
+        for wrong in ({"policy": "per-class"}, {"name": "mine"}):
+            rehearsal = {"policy": "reservoir", "samples": 10, "rehearsed": 1, **wrong}
+            with self.subTest(wrong), self.assertRaisesRegex(ValueError, "a reservoir of its own; write 'reservoir'"):
+                next(iter(self.loader(live=batchflow.Live("clicks"), rehearsal=rehearsal)))
         with self.assertRaisesRegex(RuntimeError, "exemplars are for datasets that do not grow"):
             self.loader(live=batchflow.Live("clicks"), rehearsed=1).report_exemplars([0, 1])
 
@@ -627,8 +630,19 @@ class Refused(Fed):
                     self.assertRaisesRegex(ValueError, rf"^rehearsed=1 with fill={fill!r}: .*leave rehearsed out"):
                 self.loader(live=batchflow.Live("clicks", fill=fill), rehearsed=1)
             self.loader(live=batchflow.Live("clicks", fill=fill), rehearsed=0)
+            with self.assertRaisesRegex(ValueError, "^rehearsal=.*leave rehearsal out"):
+                self.loader(live=batchflow.Live("clicks", fill=fill), rehearsal=RESERVOIR)
         with self.assertRaisesRegex(ValueError, "rehearsed=4 of batch_size=4 leaves no room"):
             self.loader(live=batchflow.Live("clicks"), rehearsed=4)
+        with self.assertRaisesRegex(ValueError, "^rehearsal= with window=9"):
+            self.loader(live=batchflow.Live("clicks", window=9), rehearsal=RESERVOIR)
+
+    def test_what_a_policy_would_look_at_is_not_for_a_feed(self):
+        loader = self.loader(8, batchflow.Live("clicks"), rehearsal=RESERVOIR)
+        for ask in (loader.exemplars, lambda: loader.record_features([1]), lambda: loader.report_exemplars([1]),
+                    lambda: loader.report_scores([1], [1.0])):
+            with self.assertRaises(RuntimeError):
+                ask()
 
 
 class Rehearsed(Fed):

@@ -287,6 +287,22 @@ TEST_CASE("a job that rehearses has so many fills in each batch, however fast it
   }
 }
 
+// The log has room for fewer than all: those that it has dropped are among the exemplars, too.
+TEST_CASE("a job may rehearse from a uniform choice of all that it has had") {
+  const output::RunResult run =
+      simulate_live(yaml("arrivals: even, per_s: 2000, keep: 2mb",
+                         {"batch: 10, step: 5ms, live: {wait: 1s, rehearsed: 4, exemplars: 400}"},
+                         "20000"))
+          .run;
+  CHECK(run.jobs[0].samples == 20'000);
+  CHECK(run.jobs[0].rehearsed == 3331 * 4);
+  CHECK(run.jobs[0].buffer.exemplars == 400);
+  // Evenly old, with a deviation of 0.29 / sqrt(400).
+  CHECK(run.jobs[0].buffer.age == doctest::Approx(0.5).epsilon(0.12));
+  // A record of 1,045 bytes, and the head of a file of 97, come when the log is nearly full.
+  CHECK(run.sources[0].kept_bytes_most < 2'000'000 + 1'045 + 97);
+}
+
 // 4 MB / 4 / (1000 + 64) records.
 TEST_CASE("a job fills steps from no more records than take a quarter of the log") {
   const Seen seen =

@@ -39,10 +39,12 @@ bool is_lasting(int error) {
          error == EXDEV || error == EINVAL || error == EISDIR || error == EPERM;
 }
 
-// The room for a sample. A whole file gets one byte more, which shows if the file has grown.
-Bytes staged_room(const sources::SampleIndex& index, const sources::Extent& extent) {
-  return storage::room_for(extent.offset,
-                           extent.bytes + (index.kind() == sources::RecordKind::whole ? 1 : 0));
+// The room for a sample. A whole file gets one byte more, which shows if the file has grown. A
+// record of a feed may be somewhere else when it is read again.
+Bytes staged_room(const ServedDataset& dataset, const sources::Extent& extent) {
+  if (dataset.is_feed) return storage::room_for(storage::kSector - 1, extent.bytes);
+  const bool is_whole = dataset.index->kind() == sources::RecordKind::whole;
+  return storage::room_for(extent.offset, extent.bytes + (is_whole ? 1 : 0));
 }
 
 }  // namespace
@@ -115,7 +117,7 @@ void Readings::read(const engine::Read& command) {
       one.sample = sample;
       one.extent = extent;
       one.bytes = extent.bytes;
-      one.room = staged_room(*dataset.index, extent);
+      one.room = staged_room(dataset, extent);
       reading.samples.push_back(std::move(one));
     }
   }
@@ -251,6 +253,7 @@ void Readings::read_rest(std::uint32_t index, const engine::Read& command) {
     begin_timing(reading, fetching_);
     return fetch_records(index);
   }
+  const ServedDataset& dataset = context_.datasets.dataset(reading.dataset);
   std::unordered_set<std::uint64_t> missing;
   for (const SampleId sample : command.samples) missing.insert(sample.value);
   pieces_.clear();
@@ -258,6 +261,10 @@ void Readings::read_rest(std::uint32_t index, const engine::Read& command) {
     StagedSample& one = reading.samples[row];
     if (!missing.empty() && !missing.contains(one.sample.value)) continue;
     one.failed = false;
+    if (dataset.is_feed) {  // it may have moved
+      const sources::Extent now = dataset.index->extent(one.sample);
+      if (now.bytes == one.extent.bytes) one.extent = now;
+    }
     pieces_.push_back(one.heals ? source_piece(index, row) : piece(index, row));
   }
   reading.left = static_cast<std::uint32_t>(pieces_.size());
@@ -411,10 +418,12 @@ void Readings::note_result(std::uint32_t index, StagedSample& one,
     return;
   }
   ++counters_.errors;
-  one.failed = !is_lasting(result.error);
+  const Reading& reading = readings_[index];
+  const ServedDataset& dataset = context_.datasets.dataset(reading.dataset);
+  // What jobs rehearse has moved where its file has gone, and is looked for again.
+  const bool has_moved = dataset.is_feed && dataset.index->extent(one.sample).bytes > 0;
+  one.failed = has_moved || !is_lasting(result.error);
   if (one.failed && result.error != ECANCELED) {
-    const Reading& reading = readings_[index];
-    const ServedDataset& dataset = context_.datasets.dataset(reading.dataset);
     context_.troubles.note(
         reading.pipeline,
         fmt::format("dataset {}: sample {} ({}){} cannot be read: {}", dataset.name,

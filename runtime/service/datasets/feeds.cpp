@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/engine/growing_sources.h"
+#include "core/order/rehearsal.h"
 #include "fmt/format.h"
 #include "runtime/feeds/feed_index.h"
 
@@ -10,12 +12,6 @@ namespace batchflow::service {
 namespace {
 
 constexpr Bytes kRecordLeast = 46;  // what one of a byte takes of the log: frame, head and byte
-
-// Of the largest size that the log has room for in that part of it.
-std::uint64_t records_in(Bytes part, const feeds::FeedSettings& settings) {
-  constexpr Bytes kBesideRecord = 64;  // frame and head, with room to spare
-  return part / (settings.record_bytes + kBesideRecord);
-}
 
 }  // namespace
 
@@ -68,7 +64,7 @@ void Feeds::paced(const engine::SourcePaced& command) {
   if (found == servers_.end()) return;
   feeds::FeedServer& server = *found->second.server;
   const std::uint64_t before = server.state().first;
-  server.pace(command.needed_from, command.waits, command.taken_part);
+  server.pace(command.needed_from, command.waits, command.taken_part, command.reservoirs);
   if (server.state().first != before) report(command.dataset);
 }
 
@@ -97,11 +93,31 @@ std::string Feeds::begin_problem(DatasetId dataset, std::uint64_t record, bool g
                          : "; ask for that or an earlier one");
 }
 
+std::string Feeds::exemplars_problem(DatasetId dataset,
+                                     const order::ReservoirName& reservoir) const {
+  const auto found = servers_.find(dataset.value);
+  if (found == servers_.end()) return "";
+  const feeds::FeedLog& log = *found->second.log;
+  const std::uint64_t most =
+      engine::exemplars_most(log.settings().keep_bytes, log.settings().record_bytes);
+  if (reservoir.most > most)
+    return fmt::format(
+        "{} exemplars are more than the feed has room for, which is {}: as many as a quarter of "
+        "its log, and no more than {}; ask for fewer, or make the feed with a larger --keep",
+        reservoir.most, most, order::kExemplarsMost);
+  if (log.can_rehearse(reservoir)) return "";
+  return fmt::format(
+      "the feed does not keep {} exemplars of the records from {} on for it, and these are gone: "
+      "the first record kept is {}; ask for as many exemplars as before, or begin anew, without a "
+      "state",
+      reservoir.most, reservoir.first, found->second.server->state().first);
+}
+
 std::uint64_t Feeds::window_most(DatasetId dataset) const {
   const auto found = servers_.find(dataset.value);
   if (found == servers_.end()) return 1;
   const feeds::FeedSettings& settings = found->second.log->settings();
-  return std::max<std::uint64_t>(1, records_in(settings.keep_bytes / 4, settings));
+  return engine::window_most(settings.keep_bytes, settings.record_bytes);
 }
 
 std::string Feeds::step_problem(DatasetId dataset, std::uint64_t records) const {
@@ -109,8 +125,9 @@ std::string Feeds::step_problem(DatasetId dataset, std::uint64_t records) const 
   if (found == servers_.end()) return "";
   const feeds::FeedSettings& settings = found->second.log->settings();
   const bool has_any_size = settings.schema == "bytes";
-  const std::uint64_t most = has_any_size ? settings.keep_bytes / kRecordLeast
-                                          : records_in(settings.keep_bytes / 2, settings);
+  const std::uint64_t most =
+      has_any_size ? settings.keep_bytes / kRecordLeast
+                   : engine::records_in(settings.keep_bytes / 2, settings.record_bytes);
   if (records <= most) return "";
   return fmt::format(
       "a step of all ranks has {} records, and {}the feed's log, which keeps {} bytes, has room "

@@ -37,9 +37,10 @@ class Feeds {
   // Why no job can begin with that record, or by its state go on with it; empty: it can, and the
   // engine knows of the records before it.
   std::string begin_problem(DatasetId dataset, std::uint64_t record, bool goes_on);
-  // From how many of its last records a job may fill steps, at least 1. They take a quarter of the
-  // log, which can never drop them. So the log always has room for more.
+  // From how many of its last records a job may fill steps, at least 1.
   std::uint64_t window_most(DatasetId dataset) const;
+  // Why a job cannot rehearse from that reservoir; empty: it can.
+  std::string exemplars_problem(DatasetId dataset, const order::ReservoirName& reservoir) const;
   // Why a job cannot have a step that waits for so many records; empty: it can. If half of the log
   // has no room for them, the last ones wait for room, and the step waits for them. Records of any
   // bytes may be small, so there a step is refused only if the whole log never has room for it.

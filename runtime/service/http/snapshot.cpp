@@ -252,6 +252,8 @@ std::string to_json(const Snapshot& now, bool with_models) {
       all["datasets"].back()["feed"] = {{"first", one.feed->state.first},
                                         {"end", one.feed->state.end},
                                         {"kept_bytes", one.feed->state.kept},
+                                        {"exemplars", one.feed->exemplars.exemplars},
+                                        {"exemplar_bytes", one.feed->exemplars.bytes},
                                         {"ended", one.feed->state.ended},
                                         {"producers", one.feed->producers},
                                         {"known_producers", one.feed->known},

@@ -75,9 +75,9 @@ engine::JobJoined ServedJob::joined() const {
   event.node_local = request.order_options.node_local;
   event.runs = request.order_options.runs;
   event.rehearsed = request.order_options.rehearsed;
-  if (request.order_options.buffer_exemplars > 0) {
+  event.buffer_exemplars = request.order_options.buffer_exemplars;
+  if (event.buffer_exemplars > 0 && event.order != Order::live) {
     event.buffer = buffer_number();
-    event.buffer_exemplars = request.order_options.buffer_exemplars;
     event.buffer_policy = request.order_options.buffer_policy;
   }
   event.fills_after = std::chrono::duration_cast<Duration>(

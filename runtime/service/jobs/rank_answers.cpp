@@ -107,7 +107,9 @@ bool RankAnswers::take_described(const RankEnd& end) {
   const std::uint64_t samples = job.dataset->index->samples();
   const bool are_samples = std::all_of(described.samples.begin(), described.samples.end(),
                                        [&](SampleId sample) { return sample.value < samples; });
-  if (job.request.order_options.buffer_exemplars == 0 || !are_samples) return false;
+  if (job.request.order_options.buffer_exemplars == 0 || job.request.order == Order::live ||
+      !are_samples)
+    return false;
   if (job.running)
     inbox_.add(engine::SamplesDescribed{
         job.id, described.features, inbox_.keep(std::move(described.samples)),

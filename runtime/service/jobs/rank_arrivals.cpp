@@ -14,6 +14,7 @@
 #include "core/base/saturating.h"
 #include "core/engine/seed_group.h"
 #include "core/order/lane_sizes.h"
+#include "core/order/live_epoch.h"
 #include "core/order/position_json.h"
 #include "fmt/format.h"
 #include "policies/registry.h"
@@ -350,7 +351,13 @@ std::string RankArrivals::settle_beginning(ServedJob& job, const engine::JobJoin
         order::Position::live(job.dataset->index->version(), job.dataset->index->samples(), seed,
                               begin_at.value_or(feeds_.next_record(job.dataset->id)));
   }
-  return {};
+  if (request.order != Order::live || event.buffer_exemplars == 0) return {};
+  order::ReservoirName reservoir{0, order::kLiveRecordsMost, event.buffer_exemplars};
+  if (job.position) {  // else it begins with the oldest record that is there
+    reservoir.seed = job.position->fields().seed;
+    reservoir.first = job.position->fields().first;
+  }
+  return feeds_.exemplars_problem(job.dataset->id, reservoir);
 }
 
 void RankArrivals::check_waiting(Instant now) {

@@ -57,6 +57,8 @@ TEST_CASE("orders that no job can have are refused, and the error says what to w
                              options.node_local != 0, options.runs != 0, options.rehearsed};
     request.order_options.fills_from = options.fills_from;
     request.order_options.fills_cut = options.fills_cut != 0;
+    request.order_options.buffer_exemplars = options.buffer_exemplars;
+    if (options.buffer_policy) request.order_options.buffer_policy = options.buffer_policy;
     for (std::size_t i = 0; i < options.exemplars_count; ++i)
       request.exemplars.emplace_back(options.exemplars[i]);
     ByHand client(rows.config.socket);
@@ -90,7 +92,20 @@ TEST_CASE("orders that no job can have are refused, and the error says what to w
       [&](Options& o) {
         o.rehearsed = 1, o.fills_from = 9, o.exemplars = keys.data(), o.exemplars_count = 3;
       },
-      "a buffer of exemplars is for datasets that do not grow");
+      "a list of exemplars is for datasets that do not grow");
+  refused(
+      BF_LIVE,
+      [](Options& o) {
+        o.rehearsed = 1, o.fills_from = 9, o.buffer_exemplars = 8, o.buffer_policy = "reservoir";
+      },
+      "'fills_from' is 9, and the job rehearses from 8 exemplars");
+  refused(
+      BF_LIVE,
+      [](Options& o) { o.rehearsed = 1, o.buffer_exemplars = 8, o.buffer_policy = "per-class"; },
+      "write 'reservoir' as the policy");
+  refused(
+      BF_LIVE, [](Options& o) { o.buffer_exemplars = 8, o.buffer_policy = "reservoir"; },
+      "'rehearsed' is 0");
   refused(
       BF_STRICT, [](Options& o) { o.rehearsed = 32; }, "no room for new samples");
   refused(
