@@ -66,14 +66,20 @@ void LiveSource::make_next() {
     made_at_.push_back(kernel_.now());
     fates_.push_back(Fate::waits);
     ++counts_[static_cast<std::size_t>(Fate::waits)];
-    if (live_.can_wait && paced_.waits) {
-      waiting_.push_back(key);
-      waiting_most_ = std::max<std::uint64_t>(waiting_most_, waiting_.size());
-    } else {
-      send(key);
-    }
+    waiting_.push_back(key);
+    send_waiting();
+    waiting_most_ = std::max<std::uint64_t>(waiting_most_, waiting_.size());
     make_next();
   });
+}
+
+// As a feed reads nothing of producers that can wait while its log is full.
+void LiveSource::send_waiting() {
+  while (!waiting_.empty() && !(live_.can_wait && (paced_.waits || kept_ >= live_.keep))) {
+    const std::uint32_t key = waiting_.front();
+    waiting_.pop_front();
+    send(key);
+  }
 }
 
 void LiveSource::set_fate(std::uint32_t key, Fate fate) {
@@ -159,8 +165,7 @@ void LiveSource::go_on(const engine::SourcePaced& command) {
     files_.pop_front();
   }
   if (files_.size() != before) report();
-  if (command.waits) return;
-  for (const std::uint32_t key : std::exchange(waiting_, {})) send(key);
+  send_waiting();
 }
 
 std::uint64_t LiveSource::window_most() const {

@@ -62,6 +62,7 @@ class LiveSource {
   };
 
   void make_next();
+  void send_waiting();
   void send(std::uint32_t key);
   void arrive(std::uint32_t key);
   bool is_over() const;
