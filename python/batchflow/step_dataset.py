@@ -439,6 +439,17 @@ def seed_all(seed: int) -> None:
         torch.manual_seed(seed % 2**63)
 
 
+def _seeded(dataset: Any, index: int, seed: int) -> Any:
+    """A sample, with all generators seeded before; PyTorch's, too, if the sample loads PyTorch."""
+    has_torch = "torch" in sys.modules
+    seed_all(seed)
+    value = dataset[index]
+    if has_torch or "torch" not in sys.modules:
+        return value
+    seed_all(seed)
+    return dataset[index]
+
+
 def _drawn_from() -> list[bytes]:
     import numpy
     states = [pickle.dumps(random.getstate()), pickle.dumps(numpy.random.get_state())]
@@ -470,19 +481,19 @@ def make_step(given: dict[str, Any], names: dict[str, Any], is_random: bool,
         join = joiner.plain if is_plain(layout, types) else joiner
 
     def sample(array: Any, seed: int) -> Any:
-        if is_random:
-            seed_all(seed)
         assert join is not None
+        if is_random:
+            return join(_seeded(dataset, array.item(0), seed))
         return join(dataset[array.item(0)])
 
     def shown(array: Any, seed: int) -> Any:
         """What a probe wants to know about a sample, as JSON."""
         import numpy
         values = array.reshape(-1).tolist()
+        value = _seeded(dataset, values[0], values[1])
+        after = _drawn_from()
         seed_all(values[1])
-        before = _drawn_from()
-        value = dataset[values[0]]
-        said = {**shown_of(value), "drew": _drawn_from() != before}
+        said = {**shown_of(value), "drew": after != _drawn_from()}
         text = json.dumps({**said, "memory": memory_bytes()}).encode()
         out = numpy.zeros(SHOWN_BYTES, numpy.uint8)
         out[:len(text)] = numpy.frombuffer(text, numpy.uint8)

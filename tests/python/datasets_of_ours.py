@@ -41,6 +41,22 @@ class Rarely(Rows):
         return np.array([index, 7 if random.random() < 1e-9 else 0])
 
 
+class LoadsPyTorch(Rows):
+    """Its first sample loads PyTorch."""
+
+    def __getitem__(self, index):
+        import torch
+        return torch.from_numpy(self.rows[index])
+
+
+class DrawsByPyTorch(Rows):
+    """Its first sample loads PyTorch, and each draws by it."""
+
+    def __getitem__(self, index):
+        import torch
+        return torch.rand(3)
+
+
 class Declared(Noisy):
     """It is declared to give the same each time, though it draws."""
 

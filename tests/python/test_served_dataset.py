@@ -281,6 +281,26 @@ class Random(Served):
             list(loader)
         self.assertGreaterEqual(self.made(), 2 * ours.ROWS)  # and some of the next epoch
 
+    @needs("torch")
+    def test_what_loads_pytorch_has_not_drawn(self):
+        loader = batchflow.DataLoader(ours.LoadsPyTorch(), 32, output="numpy")
+        for _ in range(2):
+            list(loader)
+        self.assertEqual(self.made(), ours.ROWS)
+
+    @needs("torch")
+    def test_what_loads_pytorch_draws_by_the_draw_keys(self):
+        def rows():
+            loader = batchflow.DataLoader(ours.DrawsByPyTorch(), 32, True, order="strict",
+                                          shuffle_seed=4, output="numpy")
+            return [row.tolist() for batch in loader for row in batch]
+        first = rows()
+        self.assertEqual(len({tuple(row) for row in first}), ours.ROWS)
+        # Other processes are given other samples first.
+        self.daemon.kill(15)
+        self.daemon.start()
+        self.assertEqual(rows(), first)
+
     def test_what_is_declared_is_believed(self):
         loader = batchflow.DataLoader(ours.Declared(), 32, output="numpy")
         first, second = ([row.tolist() for rows in loader for row in rows] for _ in range(2))
