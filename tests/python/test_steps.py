@@ -345,6 +345,12 @@ PYPI = Path(os.environ.get("BATCHFLOW_PYPI_PYTHON",
 class PyTorchOfPyPI(Served):
     ROWS, MEMORY = 32, "3gib"
 
+    # Its first start reads gigabytes, and a service without jobs ends meanwhile.
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        subprocess.run([str(PYPI), "-c", "import torch"], check=True)
+
     @property
     def ARGUMENTS(self):
         node = self.folder / "node.yaml"
