@@ -99,9 +99,10 @@ os.register_at_fork(after_in_child=_leave_to_parent)
 def _keeper_of(connection: socket.socket) -> Any:
     """An object. When it ends, so does the worker, behind the batch that it has in hand. All that is
     called then is C (Crossing.hold)."""
-    calls = [functools.partial(connection.shutdown, socket.SHUT_RDWR),  # a child may have it, too
-             functools.partial(_socket.socket.close, connection),
-             functools.partial(_connections.pop, connection)]
+    calls: list[Callable[[], Any]] = [
+        functools.partial(connection.shutdown, socket.SHUT_RDWR),  # a child may have it, too
+        functools.partial(_socket.socket.close, connection),
+        functools.partial(_connections.pop, connection)]
     _connections[connection] = calls
     return hold_until_call(functools.partial(
         deque, map(operator.methodcaller("__call__"), calls), 0))

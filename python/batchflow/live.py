@@ -90,7 +90,7 @@ def fill(options: Any, live: Live, has_exemplars: bool) -> None:
 
 # --------------------------------------------------------------------------------- producers --
 
-def is_remote(feed: Union[str, os.PathLike]) -> bool:
+def is_remote(feed: Union[str, "os.PathLike[str]"]) -> bool:
     """Whether it is the address of a feed on another machine, and no folder."""
     return isinstance(feed, str) and feed.startswith(("tcp://", "tls://"))
 
@@ -112,7 +112,7 @@ class Feed:
     loader, open another one, under a name of its own.
     """
 
-    def __init__(self, folder: Union[str, os.PathLike], producer: str, schema: str = "bytes",
+    def __init__(self, folder: Union[str, "os.PathLike[str]"], producer: str, schema: str = "bytes",
                  can_wait: bool = True, timeout: float = 60) -> None:
         self._feed = ctypes.c_void_p()
         # The library's feeds are for one thread. A handler of a signal may run within a call.
@@ -157,12 +157,12 @@ class Feed:
     @property
     def sequence(self) -> int:
         """How many records the producer has put, in all of its lives."""
-        return self._info().sequence
+        return int(self._info().sequence)
 
     @property
     def acknowledged(self) -> int:
         """The records up to this one are durable, or were counted as left out."""
-        return self._info().acknowledged
+        return int(self._info().acknowledged)
 
     @property
     def is_told_to_wait(self) -> bool:

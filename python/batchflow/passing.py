@@ -143,7 +143,8 @@ def receive(connection: socket.socket, waits: bool = True) -> Optional[Message]:
         raise OSError("no file came with a batch: this process has as many open files as it may "
                       "(ulimit -n)")
     try:
-        return Message(*_MESSAGE.unpack(head), _mapped(files[0]))
+        number, kind = _MESSAGE.unpack(head)
+        return Message(number, kind, _mapped(files[0]))
     finally:
         os.close(files[0])
 

@@ -52,9 +52,9 @@ def read(given: dict[str, Any]) -> tuple[Optional[Buffer], int]:
         raise ValueError(f"rehearsal={dict(asked)!r}: write how many samples the buffer has, and how "
                          "many of each batch are rehearsed, as {'policy': 'reservoir', 'samples': "
                          f"200, 'rehearsed': 8}}; it may say {', '.join(KEYS)}")
-    for name in ("rehearsed", "exemplars"):
-        if given[name] is not None:
-            raise ValueError(f"{name}= is for a buffer that the script fills, and rehearsal= for one "
+    for other in ("rehearsed", "exemplars"):
+        if given[other] is not None:
+            raise ValueError(f"{other}= is for a buffer that the script fills, and rehearsal= for one "
                              "that the service fills; leave one of them out")
     policy, name = asked.get("policy", "reservoir"), asked.get("name")
     if not isinstance(policy, str) or not policy:
