@@ -426,7 +426,17 @@ class Pages(Cluster):
         self.assertEqual(status["coordinator"], f"tcp://127.0.0.1:{self.port}")
         self.assertEqual([one["name"] for one in status["nodes"]], ["a"])
         self.coordinator.end()
-        wait_until(lambda: "agent_has_coordinator 0" in self.metrics_or_nothing(port), 30, "a page")
+        wait_until(lambda: "agent_has_coordinator 0" in self.page_or_nothing(port, "metrics"), 30,
+                   "a page")
+
+    def test_an_agent_shows_how_fast_it_was_in_the_last_minutes(self):
+        port = free_port()
+        job = Job(self.agent("a", http=port), epochs=2, pause=0.01)
+        job.begun()
+        for what in ("delivered to this node's ranks", "prepared on this node"):
+            wait_until(lambda: re.search(f"samples/s {what}, at most [1-9]", self.page_or_nothing(port)), 60,
+                       what)
+        self.check_epochs(job.result(), 2)
 
     def test_the_coordinator_shows_an_agent_and_a_job_there(self):
         job = Job(self.agent("a"), epochs=6, pause=0.005, job_name="there")
@@ -447,15 +457,15 @@ class Pages(Cluster):
             self.assertRegex(text, r"(?m)^there +rows ")
         self.check_epochs(job.result(), 6)
 
-    def metrics_or_nothing(self, port):
+    def page_or_nothing(self, port, path=""):
         try:
-            return self.page(port, "metrics")
+            return self.page(port, path)
         except OSError:
-            return ""  # between two sessions
+            return ""  # between two sessions, or under load
 
     def test_an_agent_goes_on_without_a_page_where_its_port_is_taken(self):
         # Else the agent may be the first to listen there, as a service has its socket before its page.
-        wait_until(lambda: self.metrics_or_nothing(self.coordinator_page), 30, "the page")
+        wait_until(lambda: self.page_or_nothing(self.coordinator_page, "metrics"), 30, "the page")
         agent = self.agent("a", http=self.coordinator_page)
         self.check_epochs(Job(agent).result())
         self.assertIn("no page and no metrics can be served there", agent.text())

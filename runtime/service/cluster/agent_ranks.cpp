@@ -187,6 +187,7 @@ bool AgentRanks::take_batch(LocalRank& rank, std::vector<std::byte>& record) {
   batch.offset = slot->offset;
   batch.slot_samples = use->samples;
   std::memcpy(record.data(), &batch, sizeof batch);
+  delivered_samples_ += batch.samples;
   if (rank.slabs.emplace(batch.slab, slot->slab->charge()).second)
     rank.connection->send(protocol::encode(protocol::SlabMessage{batch.slab, slot->slab->bytes()}),
                           {slot->slab->descriptor()});

@@ -42,6 +42,7 @@ class AgentRanks final : public JobCommands {
   bool has_rest() const { return has_rest_; }
   // Writes of that what has room now.
   void write_rest();
+  std::uint64_t delivered_samples() const { return delivered_samples_; }
 
   void admitted(const engine::Admit&) override {}
   void refused(const engine::Refuse&) override {}
@@ -77,6 +78,7 @@ class AgentRanks final : public JobCommands {
   NodeLink& link_;
   Backend* backend_ = nullptr;
   std::uint32_t next_ = 0;
+  std::uint64_t delivered_samples_ = 0;
   bool has_rest_ = false;  // a ring had no room for something
   std::map<const Connection*, std::unique_ptr<LocalRank>> ranks_;
   std::map<std::uint32_t, LocalRank*> by_number_;

@@ -126,6 +126,7 @@ void AgentSession::check() {
       backend_->each_second();
       datasets_->let_go();
       report();
+      note_history();
     }
     log_.tick();
     memory::refill_memory_reserve();
@@ -165,6 +166,12 @@ void AgentSession::report() {
   link_->write(encode(counters()));
 }
 
+void AgentSession::note_history() {
+  if (!http_ || !delivered_.is_due(now())) return;
+  delivered_.add({now(), ranks_->delivered_samples(), {}, {}}, {});
+  prepared_.add({now(), backend_->counters().prepared_samples, {}, {}}, {});
+}
+
 // The coordinator's page shows this node, too. So an agent goes on without a page of its own.
 void AgentSession::show() {
   if (config_.http_port < 0) return;
@@ -195,6 +202,8 @@ AgentSnapshot AgentSession::snapshot() const {
   if (!backend_) return now;
   now.coordinator = coordinator_;
   now.page = page_;
+  now.delivered = delivered_.points();
+  now.prepared = prepared_.points();
   now.node.node = node_.value;
   now.node.ready = true;
   now.node.counters = counters();

@@ -29,6 +29,7 @@
 #include "runtime/service/cluster/peer_entrance.h"
 #include "runtime/service/cluster/peer_links.h"
 #include "runtime/service/connection.h"
+#include "runtime/service/http/history.h"
 #include "runtime/service/http/http.h"
 #include "runtime/service/inbox.h"
 #include "runtime/service/jobs/users.h"
@@ -76,6 +77,7 @@ class AgentSession final : public ConnectionHost {
   void check();
   void show();
   void report();
+  void note_history();
   NodeCounters counters() const;
   AgentSnapshot snapshot() const;
   void write_rest_soon();
@@ -131,6 +133,7 @@ class AgentSession final : public ConnectionHost {
   std::unique_ptr<Backend> backend_;
   std::optional<PeerEntrance> entrance_;
   std::unique_ptr<HttpServer> http_;
+  History delivered_, prepared_;  // samples, for the page
   std::mutex joining_mutex_;
   remote::TcpChannel* joining_ = nullptr;  // by joining_mutex_: waits for a coordinator's welcome
   bool is_over_ = false;                   // by joining_mutex_

@@ -42,25 +42,45 @@ std::string graph(std::string_view what, std::string_view areas) {
       what, kGraphSeconds, kGraphHeight, areas, kGraphSeconds / 60);
 }
 
-std::string pace_graph(const std::vector<double>& places, const std::vector<Pace>& paces) {
-  double most = 0;
-  for (const Pace& one : paces) most = std::max(most, one.samples_per_s);
-  std::vector<double> heights;
-  for (const Pace& one : paces) heights.push_back(share_of(one.samples_per_s, most));
-  return graph(fmt::format("samples/s, at most {}", rate_text(most)),
-               area("pace", places, std::vector<double>(places.size(), 0.0), heights));
+struct Course {
+  std::vector<double> places;  // of the moments on the graph
+  std::vector<Pace> paces;
+};
+
+Course course_of(const std::vector<HistoryPoint>& points) {
+  Course course;
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    course.places.push_back(std::max(0.0, place_of(points[i].at, points.back().at)));
+    course.paces.push_back(pace_between(points[i - std::min(i, History::kRecent)], points[i]));
+  }
+  return course;
 }
 
-std::string stall_graph(const std::vector<double>& places, const std::vector<Pace>& paces) {
-  std::vector<double> low(places.size(), 0.0);
+std::string pace_graph(std::string_view what, const Course& course) {
+  double most = 0;
+  for (const Pace& one : course.paces) most = std::max(most, one.samples_per_s);
+  std::vector<double> heights;
+  for (const Pace& one : course.paces) heights.push_back(share_of(one.samples_per_s, most));
+  return graph(
+      fmt::format("{}, at most {}", what, rate_text(most)),
+      area("pace", course.places, std::vector<double>(course.places.size(), 0.0), heights));
+}
+
+std::string stall_graph(const Course& course) {
+  std::vector<double> low(course.places.size(), 0.0);
   std::string areas;
   for (std::size_t stage = 0; stage < kStages; ++stage) {
     std::vector<double> high = low;
-    for (std::size_t i = 0; i < places.size(); ++i) high[i] += paces[i].stalled[stage];
-    areas += area(class_of(stage), places, low, high);
+    for (std::size_t i = 0; i < high.size(); ++i) high[i] += course.paces[i].stalled[stage];
+    areas += area(class_of(stage), course.places, low, high);
     low = std::move(high);
   }
   return graph("stalled, of the time of all ranks (full height: 100 %)", areas);
+}
+
+std::string graphs(const std::vector<HistoryPoint>& points, std::string_view all) {
+  if (points.size() < 2) return "<p>There is no history yet.</p>\n";
+  return fmt::format("<div class=\"graphs\">{}</div>\n", all);
 }
 
 }  // namespace
@@ -165,15 +185,15 @@ std::string stage_legend() {
 }
 
 std::string history_graphs(const std::vector<HistoryPoint>& points) {
-  if (points.size() < 2) return "<p>There is no history yet.</p>\n";
-  std::vector<double> places;
-  std::vector<Pace> paces;
-  for (std::size_t i = 1; i < points.size(); ++i) {
-    places.push_back(std::max(0.0, place_of(points[i].at, points.back().at)));
-    paces.push_back(pace_between(points[i - std::min(i, History::kRecent)], points[i]));
-  }
-  return "<div class=\"graphs\">" + pace_graph(places, paces) + stall_graph(places, paces) +
-         "</div>\n";
+  const Course course = course_of(points);
+  return graphs(points, pace_graph("samples/s", course) + stall_graph(course));
+}
+
+std::string node_graphs(const std::vector<HistoryPoint>& delivered,
+                        const std::vector<HistoryPoint>& prepared) {
+  return graphs(delivered,
+                pace_graph("samples/s delivered to this node's ranks", course_of(delivered)) +
+                    pace_graph("samples/s prepared on this node", course_of(prepared)));
 }
 
 }  // namespace batchflow::service

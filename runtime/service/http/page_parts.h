@@ -42,5 +42,9 @@ std::string stage_text(const std::vector<double>& stalled);
 std::string stage_legend();
 // Samples a second, and what ranks waited for, as they came about.
 std::string history_graphs(const std::vector<HistoryPoint>& points);
+// The same of an agent, which does not know what ranks wait for.
+// REQUIRES: both were noted at the same moments
+std::string node_graphs(const std::vector<HistoryPoint>& delivered,
+                        const std::vector<HistoryPoint>& prepared);
 
 }  // namespace batchflow::service

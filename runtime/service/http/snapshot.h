@@ -135,6 +135,8 @@ struct AgentSnapshot {
   std::string page;         // the coordinator's; empty: it has none
   std::size_t connections = 0;
   NodeStatus node;
+  // How many samples of either kind there were, the oldest first.
+  std::vector<HistoryPoint> delivered, prepared;
 };
 
 // What `user` may see: the service's own user and root see every job, others see their own.

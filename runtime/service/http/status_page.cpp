@@ -222,7 +222,8 @@ std::string status_page(const AgentSnapshot& now) {
                                              : "of " + escaped(now.coordinator));
   Table table = nodes_head();
   add_node(table, now.node);
-  out += "<h2>Nodes</h2>\n" + std::move(table).take();
+  out += "<h2>Nodes</h2>\n" + std::move(table).take() + "<h2>The last minutes</h2>\n" +
+         node_graphs(now.delivered, now.prepared);
   if (now.node.drive > 0)
     out += fmt::format("<p>{} of {} are kept on the drive.</p>\n",
                        bytes_text(now.node.counters.spill_bytes), bytes_text(now.node.drive));

@@ -90,6 +90,22 @@ TEST_CASE("the page has the last minutes when it is loaded, and figures of now a
   CHECK(has(page, "300.0,60.0 "));  // now, at the right edge, is nothing
 }
 
+TEST_CASE("the page of an agent has what its own node did in the last minutes") {
+  service::AgentSnapshot now;
+  CHECK(has(service::status_page(now), "There is no history yet."));
+  for (int i = 0; i < 100; ++i) {
+    const auto seconds = static_cast<std::uint64_t>(2 * i);
+    now.delivered.push_back({Instant{} + i * 2s, 50 * seconds, {}, {}});
+    now.prepared.push_back({Instant{} + i * 2s, i < 50 ? 20 * seconds : 2000, {}, {}});
+  }
+  const std::string page = service::status_page(now);
+  CHECK(has(page, "samples/s delivered to this node's ranks, at most 50<"));
+  CHECK(has(page, "samples/s prepared on this node, at most 20<"));
+  CHECK(count(page, "<polygon class=\"pace\"") == 2);
+  CHECK(has(page, "300.0,0.0 "));   // batches are delivered still
+  CHECK(has(page, "300.0,60.0 "));  // and none is prepared any more
+}
+
 TEST_CASE("the service keeps a bounded history") {
   service::History history;
   CHECK(history.is_due(Instant{}));
