@@ -6,7 +6,8 @@
 // Each agent has a job with one rank, which takes batches of BATCH samples of the dataset `rows` in
 // an order of its own. RATE 0: each batch is asked for as soon as the one before is there.
 // Otherwise all ranks together ask for RATE batches a second, at even times, whether those before
-// have come or not. Prints, as JSON: seconds, batches, blocks, samples_per_block, and with a rate
+// have come or not, and each says that it computes for as long as the others need to ask once.
+// Prints, as JSON: seconds, batches, blocks, samples_per_block, and with a rate
 // the latencies in us, from when a batch was due to be asked for to when it is there.
 #include <poll.h>
 #include <sys/prctl.h>
@@ -131,6 +132,11 @@ class FakeAgent {
                                                              protocol::bytes_of(record)));
   }
 
+  // What it would compute with a batch, were the ranks to keep to the rate.
+  std::uint64_t compute_ns() const {
+    return plan_.rate > 0 ? static_cast<std::uint64_t>(1e9 * plan_.agents / plan_.rate) : 1000;
+  }
+
   void take_message() {
     const service::NodeMessage message(
         std::string_view(reinterpret_cast<const char*>(bytes_.data()), bytes_.size()));
@@ -190,7 +196,7 @@ class FakeAgent {
         latencies_.push_back(std::chrono::duration<double, std::micro>(now - due_.front()).count());
       due_.pop_front();
     }
-    send({protocol::JobRecordKind::consumed, 0, batch.step, 1000, 0});
+    send({protocol::JobRecordKind::consumed, 0, batch.step, compute_ns(), 0});
     send({protocol::JobRecordKind::released, 0, batch.step, 0, 0});
     if (plan_.rate == 0) ask(1, now);
   }
