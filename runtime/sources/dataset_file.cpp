@@ -213,29 +213,34 @@ std::span<const std::byte> DatasetFile::view(std::uint64_t offset, std::size_t b
   const Bytes left = size_ - offset;
   bytes = left < bytes ? static_cast<std::size_t>(left) : bytes;
   if (offset < buffer_at_ || offset + bytes > buffer_at_ + buffered_) {
-    if (when_reading_) when_reading_();
     const Bytes wanted = std::min<Bytes>(std::max<Bytes>(bytes, read_at_least(offset)), left);
     if (buffer_.size() < wanted) buffer_.resize(wanted);
     buffer_at_ = offset;
     buffered_ = 0;
-    if (store_) read_object(offset, wanted);
-    while (buffered_ < wanted) {
-      const Bytes ask = BF_FAILPOINT_SHORT("sources.read.short", wanted - buffered_);
-      ssize_t got =
-          pread(fd_.get(), buffer_.data() + buffered_, ask, static_cast<off_t>(offset + buffered_));
-      if (BF_FAILPOINT("sources.read.error")) {
-        got = -1;
-        errno = EIO;
-      }
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0)
-        throw DatasetError(fmt::format("{}: at byte {}: {}; look at the drive it is on", path_,
-                                       offset + buffered_, std::strerror(errno)));
-      if (got == 0) throw DatasetChanged(fmt::format("{}: it became shorter", path_));
-      buffered_ += static_cast<std::size_t>(got);
-    }
+    read(offset, std::span(buffer_).first(wanted));
+    buffered_ = wanted;
   }
   return std::span<const std::byte>(buffer_).subspan(offset - buffer_at_, bytes);
+}
+
+void DatasetFile::read(std::uint64_t offset, std::span<std::byte> to) {
+  if (when_reading_) when_reading_();
+  if (store_) return read_object(offset, to);
+  while (!to.empty()) {
+    const Bytes ask = BF_FAILPOINT_SHORT("sources.read.short", to.size());
+    ssize_t got = pread(fd_.get(), to.data(), ask, static_cast<off_t>(offset));
+    if (BF_FAILPOINT("sources.read.error")) {
+      got = -1;
+      errno = EIO;
+    }
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0)
+      throw DatasetError(fmt::format("{}: at byte {}: {}; look at the drive it is on", path_,
+                                     offset, std::strerror(errno)));
+    if (got == 0) throw DatasetChanged(fmt::format("{}: it became shorter", path_));
+    to = to.subspan(static_cast<std::size_t>(got));
+    offset += static_cast<std::uint64_t>(got);
+  }
 }
 
 void DatasetFile::will_be_read(std::uint64_t offset, Bytes bytes) const {
@@ -251,16 +256,14 @@ Bytes DatasetFile::read_at_least(std::uint64_t offset) {
   return goes_on ? kReadOfObjectAhead : kReadOfObject;
 }
 
-void DatasetFile::read_object(std::uint64_t offset, Bytes bytes) {
+void DatasetFile::read_object(std::uint64_t offset, std::span<std::byte> to) {
   static const std::atomic<bool> kNeverStopped{false};
-  const std::span<std::byte> to = std::span(buffer_).first(bytes);
   const objects::RangeAnswer answer = store_->read(path_, mark_, offset, {&to, 1}, kNeverStopped);
   if (answer.error == ESTALE || answer.error == ENOENT)
     throw DatasetChanged(fmt::format("{}: {}", path_, answer.problem));
   if (answer.error != 0)
     throw DatasetError(
         fmt::format("{}: {}: at byte {}: {}", store_->url(), path_, offset, answer.problem));
-  buffered_ = bytes;
 }
 
 void DatasetFile::check_unchanged() const {

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -75,6 +76,9 @@ class DatasetFile final : public ByteView {
   std::int64_t modified_ns() const { return modified_ns_; }
   // Reads a little more than is asked for. Throws DatasetError where reading fails.
   std::span<const std::byte> view(std::uint64_t offset, std::size_t bytes) override;
+  // Reads exactly these bytes, into the caller's memory. Throws as view() does, and DatasetChanged
+  // where the file ends before them.
+  void read(std::uint64_t offset, std::span<std::byte> to);
   // Tells the system that it may read these bytes before they are asked for.
   void will_be_read(std::uint64_t offset, Bytes bytes) const;
   // `call` is called before each read. It may throw, to stop work on a large file.
@@ -85,7 +89,7 @@ class DatasetFile final : public ByteView {
  private:
   void take(int opened, bool is_public);
   Bytes read_at_least(std::uint64_t offset);
-  void read_object(std::uint64_t offset, Bytes bytes);
+  void read_object(std::uint64_t offset, std::span<std::byte> to);
 
   std::string path_;
   protocol::Descriptor fd_;

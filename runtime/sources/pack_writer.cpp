@@ -75,26 +75,14 @@ void PackWriter::flush() {
     if (written < 0 && errno != EINTR) failed(shard_path().string() + ".part");
     if (written > 0) at += static_cast<std::size_t>(written);
   }
+  // The drive begins at once, so that close_shard() does not wait for all of it.
+  sync_file_range(fd_.get(), 0, 0, SYNC_FILE_RANGE_WRITE);
   buffer_.clear();
 }
 
 void PackWriter::add(std::span<const std::span<const std::byte>> values) {
-  const std::vector<batch::Field>& fields = header_.fields.fields;
-  BF_CHECK(values.size() == fields.size());
   PackedEntry entry;
-  payload_.clear();
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    const std::uint64_t rows = values[i].size() / fields[i].row_bytes();
-    const bool fits = values[i].size() % fields[i].row_bytes() == 0 &&
-                      (fields[i].ragged ? rows <= fields[i].rows_most() : rows == 1);
-    if (!fits)
-      throw DatasetError(fmt::format("{}: record {}: {} bytes are no value of field '{}'",
-                                     options_.name, records_, values[i].size(), fields[i].name));
-    if (fields[i].ragged) append_value(payload_, rows);
-    append(payload_, values[i]);
-    if (is_label(fields[i])) entry.label = load<std::int64_t>(values[i]);
-  }
-  entry.bytes = kPackedRecordHead + payload_.size();
+  entry.bytes = record_bytes(values);
   if (shard_records_ > 0 &&
       (written_ + entry.bytes > options_.shard_bytes || shard_records_ == kShardRecordsMost)) {
     close_shard(false);
@@ -102,15 +90,41 @@ void PackWriter::add(std::span<const std::span<const std::byte>> values) {
     open_shard();
   }
   entry.offset = written_;
-  entry.checksum = packed_checksum(payload_.size(), payload_);
-  append_value(buffer_, std::uint64_t{payload_.size()});
-  append_value(buffer_, entry.checksum);
-  append(buffer_, payload_);
+  const Bytes payload_bytes = entry.bytes - kPackedRecordHead;
+  const std::size_t head = buffer_.size();
+  append_value(buffer_, std::uint64_t{payload_bytes});
+  append_value(buffer_, entry.checksum);  // its place
+  const std::vector<batch::Field>& fields = header_.fields.fields;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (fields[i].ragged)
+      append_value(buffer_, std::uint64_t{values[i].size() / fields[i].row_bytes()});
+    append(buffer_, values[i]);
+    if (is_label(fields[i])) entry.label = load<std::int64_t>(values[i]);
+  }
+  const std::span<std::byte> record = std::span(buffer_).subspan(head);
+  entry.checksum = packed_checksum(payload_bytes, record.subspan(kPackedRecordHead));
+  std::memcpy(record.data() + sizeof payload_bytes, &entry.checksum, sizeof entry.checksum);
   written_ += entry.bytes;
   put_packed_entry(entry, index_);
   ++shard_records_;
   ++records_;
   if (buffer_.size() >= kBuffer) flush();
+}
+
+Bytes PackWriter::record_bytes(std::span<const std::span<const std::byte>> values) const {
+  const std::vector<batch::Field>& fields = header_.fields.fields;
+  BF_CHECK(values.size() == fields.size());
+  Bytes bytes = kPackedRecordHead;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const std::uint64_t rows = values[i].size() / fields[i].row_bytes();
+    const bool fits = values[i].size() % fields[i].row_bytes() == 0 &&
+                      (fields[i].ragged ? rows <= fields[i].rows_most() : rows == 1);
+    if (!fits)
+      throw DatasetError(fmt::format("{}: record {}: {} bytes are no value of field '{}'",
+                                     options_.name, records_, values[i].size(), fields[i].name));
+    bytes += values[i].size() + (fields[i].ragged ? sizeof rows : 0);
+  }
+  return bytes;
 }
 
 void PackWriter::close_shard(bool last) {

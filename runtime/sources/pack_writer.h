@@ -40,6 +40,8 @@ class PackWriter {
   std::uint64_t records() const { return records_; }
 
  private:
+  // Throws where they are no values of the fields.
+  Bytes record_bytes(std::span<const std::span<const std::byte>> values) const;
   void open_shard();
   void close_shard(bool last);
   void flush();
@@ -50,7 +52,6 @@ class PackWriter {
   PackedHeader header_;
   protocol::Descriptor fd_;
   std::vector<std::byte> buffer_;
-  std::vector<std::byte> payload_;
   std::vector<std::byte> index_;  // of the open shard
   Bytes written_ = 0;             // of the open shard, with those in buffer_
   std::uint64_t shard_records_ = 0;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
 #include <memory>
 #include <optional>
 #include <set>
@@ -28,6 +29,9 @@ constexpr std::size_t kPiecesTogether = std::size_t{1} << 18;
 // How many documents a drive is told of before they are read.
 constexpr std::size_t kAhead = 64;
 constexpr Bytes kNear = 128 << 10;
+// Where so many documents begin within so many bytes, one read of all is cheaper than one of each.
+constexpr std::size_t kCrowd = 5;
+constexpr Bytes kCrowdBytes = 16 << 10;
 
 template <class Number, class Stored>
 std::optional<std::int64_t> copy_numbers(std::span<const std::byte> from, std::byte* to) {
@@ -103,16 +107,15 @@ class SequenceWriter {
     PackWriter writer(options, stored_sequence(shape_), {about, by_rule});
     SequencePlan plan([this](std::uint64_t document) { return tokens_of(document); },
                       documents_.samples(), documents_.version(), rule_, shape_.length, ranges_);
-    std::vector<DocumentPiece> pieces;
-    std::size_t of_all = 0;
-    while (plan.next(pieces)) {
-      sequences_.push_back(pieces);
-      of_all += pieces.size();
-      if (sequences_.size() * row_bytes() < kTogether && of_all < kPiecesTogether) continue;
-      put_together(writer);
-      of_all = 0;
+    // Ends before `writer` does, also where reading fails. Its error comes out of get().
+    std::future<void> writing;
+    while (find_next(plan)) {
+      put_together();
+      if (writing.valid()) writing.get();
+      std::swap(together_, written_);
+      writing = std::async([this, &writer] { add_all(writer); });
     }
-    put_together(writer);
+    if (writing.valid()) writing.get();
     close_file();
     counts_.sequences = writer.records();
     writer.close();
@@ -126,6 +129,12 @@ class SequenceWriter {
     Extent extent;
     std::uint64_t document;
     std::size_t to;
+  };
+
+  // Sequences that are put together at a time, and their tokens.
+  struct Together {
+    std::vector<std::vector<DocumentPiece>> sequences;
+    std::vector<std::byte> tokens;
   };
 
   Bytes row_bytes() const { return shape_.places() * width_; }
@@ -204,17 +213,30 @@ class SequenceWriter {
                       documents_.name(), counts_.tokens, shape_.length, counts_.tokens));
   }
 
-  void put_together(PackWriter& writer) {
-    look_around(written_);
-    tokens_.assign(sequences_.size() * row_bytes(), std::byte{0});
+  // False: there are no more.
+  bool find_next(SequencePlan& plan) {
+    std::vector<DocumentPiece> pieces;
+    std::size_t of_all = 0;
+    together_.sequences.clear();
+    while (together_.sequences.size() * row_bytes() < kTogether && of_all < kPiecesTogether &&
+           plan.next(pieces)) {
+      together_.sequences.push_back(pieces);
+      of_all += pieces.size();
+    }
+    return of_all > 0;
+  }
+
+  void put_together() {
+    look_around(done_);
+    together_.tokens.assign(together_.sequences.size() * row_bytes(), std::byte{0});
     wanted_.clear();
     std::size_t row = 0;
-    for (const auto& pieces : sequences_) {
+    for (const auto& pieces : together_.sequences) {
       std::size_t to = row;
       for (const DocumentPiece& piece : pieces) {
         if (piece.document != DocumentPiece::kGap) {
           want(piece, to);
-          written_ += piece.tokens;
+          done_ += piece.tokens;
         }
         to += piece.tokens * width_;
       }
@@ -226,14 +248,13 @@ class SequenceWriter {
     for (std::size_t i = 0; i < wanted_.size(); ++i) {
       if (!file_ || open_ != wanted_[i].extent.file) open(wanted_[i].extent.file);
       expect(i + kAhead);
-      read(wanted_[i]);
+      if (is_copy() && !is_crowd(i)) {
+        file_->read(wanted_[i].extent.offset,
+                    std::span(together_.tokens).subspan(wanted_[i].to, wanted_[i].extent.bytes));
+      } else {
+        read(wanted_[i]);
+      }
     }
-    row = 0;
-    for (const auto& pieces : sequences_) {
-      add(writer, pieces, std::span(tokens_).subspan(row, row_bytes()));
-      row += row_bytes();
-    }
-    sequences_.clear();
   }
 
   void want(const DocumentPiece& piece, std::size_t to) {
@@ -243,7 +264,7 @@ class SequenceWriter {
     const std::uint64_t last = std::min(piece.from + piece.tokens, stored);
     if (piece.from + piece.tokens > stored) {
       const std::uint32_t end = *rule_.end_token;
-      std::memcpy(tokens_.data() + to + (piece.tokens - 1) * width_, &end, width_);
+      std::memcpy(together_.tokens.data() + to + (piece.tokens - 1) * width_, &end, width_);
     }
     if (last <= piece.from) return;
     extent.offset += piece.from * each;
@@ -260,6 +281,15 @@ class SequenceWriter {
     file_->will_be_read(extent.offset, extent.bytes);
   }
 
+  // Whether tokens are stored as they lie in their files.
+  bool is_copy() const { return type_ == (shape_.wide ? ElementType::i32 : ElementType::u16); }
+
+  bool is_crowd(std::size_t first) const {
+    const std::size_t last = first + kCrowd - 1;
+    return last < wanted_.size() && wanted_[last].extent.file == open_ &&
+           wanted_[last].extent.offset - wanted_[first].extent.offset < kCrowdBytes;
+  }
+
   // Long documents are read bit by bit.
   void read(const Wanted& one) {
     constexpr Bytes kPiece = Bytes{1} << 20;
@@ -269,7 +299,7 @@ class SequenceWriter {
           file_->view(one.extent.offset + done, std::min<Bytes>(kPiece, one.extent.bytes - done));
       if (bytes.empty() || bytes.size() % each != 0)
         throw DatasetChanged(fmt::format("{}: it became shorter", named(one.document)));
-      std::byte* const to = tokens_.data() + one.to + done / each * width_;
+      std::byte* const to = together_.tokens.data() + one.to + done / each * width_;
       const auto wrong = shape_.wide ? copy_tokens<std::int32_t>(type_, bytes, to)
                                      : copy_tokens<std::uint16_t>(type_, bytes, to);
       if (wrong)
@@ -304,7 +334,7 @@ class SequenceWriter {
                      {documents_.file_bytes(file), documents_.file_mark(file)});
     constexpr Bytes kPiece = Bytes{8} << 20;
     for (Bytes at = 0; at < from.size();) {
-      look_around(written_);
+      look_around(done_);
       const auto bytes = from.view(at, kPiece);
       write_all(to.get(), bytes, copies_at_.string());
       at += bytes.size();
@@ -312,6 +342,15 @@ class SequenceWriter {
   }
   void close_file() const {
     if (file_) file_->check_unchanged();
+  }
+
+  // Runs beside put_together().
+  void add_all(PackWriter& writer) {
+    std::size_t row = 0;
+    for (const auto& pieces : written_.sequences) {
+      add(writer, pieces, std::span(written_.tokens).subspan(row, row_bytes()));
+      row += row_bytes();
+    }
   }
 
   void add(PackWriter& writer, std::span<const DocumentPiece> pieces,
@@ -340,9 +379,9 @@ class SequenceWriter {
   SequenceCounts counts_;
   std::vector<SampleRange> ranges_;  // of a mixture, with their weights
   std::vector<double> weights_;
-  std::uint64_t written_ = 0;
-  std::vector<std::vector<DocumentPiece>> sequences_;  // that are put together
-  std::vector<std::byte> tokens_;
+  std::uint64_t done_ = 0;  // tokens
+  Together together_;
+  Together written_;  // meanwhile
   std::vector<Wanted> wanted_;
   std::vector<std::int32_t> lengths_;
   std::filesystem::path copies_at_;  // of objects of a store
