@@ -185,11 +185,15 @@ Policies fixed_policies(std::span<const output::RunResult> runs) {
 std::string policies_text(const Policies& policies) {
   // What `eviction=` sets at once is shown as it was set.
   const std::string of_samples = named(policies, "eviction.encoded");
+  const std::string on_gpus = named(policies, "eviction.gpu");
   const bool at_once = !of_samples.empty() && named(policies, "eviction.decoded") == of_samples &&
-                       named(policies, "eviction.drive") == of_samples;
+                       named(policies, "eviction.drive") == of_samples &&
+                       (on_gpus.empty() || on_gpus == of_samples);
   std::string text;
   for (const auto& [kind, policy] : policies) {
-    if (at_once && (kind == "eviction.decoded" || kind == "eviction.drive")) continue;
+    const bool follows =
+        kind == "eviction.decoded" || kind == "eviction.drive" || kind == "eviction.gpu";
+    if (at_once && follows) continue;
     const std::string shown = at_once && kind == "eviction.encoded" ? "eviction" : kind;
     text += fmt::format("{}{}={}", text.empty() ? "" : ", ", output::printable(shown),
                         output::printable(policy));

@@ -44,6 +44,7 @@ struct Node {
   // Its staging memory; null: the node has reported no memory, or is lost.
   const StagingPart* staging = nullptr;
   std::uint32_t cores = 1;
+  std::uint16_t gpus = 0;  // that have reported memory for samples: those with lower numbers
 
   // Workers
   std::vector<WorkerIndex> staff;  // workers that are not known to be quiet

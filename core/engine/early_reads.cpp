@@ -36,8 +36,7 @@ void EarlyReads::go_on(NodeIndex index) {
     const DatasetIndex dataset = s_.streams[stream].dataset;
     const ItemCache* cache = item_shares_.cache(index, s_.datasets[dataset].id, 0);
     if (cache == nullptr) continue;
-    for (const ShareId share : {cache->dram, cache->nvme}) {
-      if (share.is_none()) continue;
+    for (const ShareId share : cache->shares) {
       const Found found = look_ahead(index, dataset, share);
       if (found == Found::some) return;
       more = more || found == Found::more_to_look_at;

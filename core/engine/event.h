@@ -236,8 +236,9 @@ struct WorkerQuiesced {
 struct WorkerLost {
   WorkerId worker;
 };
+inline constexpr std::uint16_t kGpusMost = 64;  // of a node; they are devices 0 to 63
 struct CapacityChanged {  // of a place; a new place begins with this, zero ends it
-  Place place;
+  Place place;            // of a GPU: the part of its memory for decoded samples
   Bytes bytes;
 };
 // The mean bytes of the decoded samples that are kept. Before there are any, a pipeline only
@@ -491,8 +492,10 @@ struct SetTimer {
 struct LetGo {
   NodeId node;
 };
-// What the place has kept of the dataset from before (SamplesKept), in the form that `prefix` says,
-// is in this share from now on.
+// This share is at this place, for the dataset in the form that `prefix` says. What the place has
+// kept of it from before (SamplesKept) is in the share from now on. On a node whose GPUs keep
+// samples every share of decoded ones begins with this, and is empty then: Prepare::decoded_share
+// may be in memory or on a GPU.
 struct Adopt {
   Place place;
   ShareId share;

@@ -26,9 +26,7 @@ void HandOver::begin(NodeIndex node) {
     const ItemCaches& caches = item_shares_.caches(s_.datasets[DatasetIndex(index)].id);
     for (const ItemCache* cache = caches.first(node); cache != nullptr;
          cache = caches.next(*cache)) {
-      for (const ShareId share : {cache->nvme, cache->dram}) {
-        if (!share.is_none()) leaving.shares.push_back(share);
-      }
+      leaving.shares.insert(leaving.shares.end(), cache->shares.rbegin(), cache->shares.rend());
     }
   }
   leaving_.push_back(std::move(leaving));
@@ -122,6 +120,7 @@ bool HandOver::copy_some(Leaving& leaving, ShareId share) {
 // What leaves memory may come to a drive, and the other way round.
 ShareId HandOver::room_for(ItemId item, const SharePart& from, const Dataset& dataset,
                            const ItemCache& to) const {
+  if (item_shares_.has_on_gpu(to, SampleId(item.value))) return ShareId::none();
   for (const ShareId index : {to.dram, to.nvme}) {
     if (index.is_none()) continue;
     const SharePart& part = s_.memory[index];

@@ -21,7 +21,18 @@ struct ItemCache {
   // Shares, by tier; none where there is none.
   ShareId dram = ShareId::none();
   ShareId nvme = ShareId::none();
-  std::uint32_t next = kNone;  // another of this node
+  std::vector<ShareId> gpus = {};    // of decoded samples: in the memory of each GPU
+  std::vector<ShareId> shares = {};  // all of these
+  std::uint32_t next = kNone;        // another of this node
+
+  void add(Tier tier, ShareId share) {
+    shares.push_back(share);
+    if (tier == Tier::gpu) {
+      gpus.push_back(share);
+    } else {
+      (tier == Tier::dram ? dram : nvme) = share;
+    }
+  }
 };
 
 class ItemCaches {
@@ -44,8 +55,8 @@ class ItemCaches {
     all_.push_back(cache);
   }
   // `cache` is one of these.
-  void set_drive(const ItemCache& cache, ShareId share) {
-    all_[static_cast<std::size_t>(&cache - all_.data())].nvme = share;
+  void add_share(const ItemCache& cache, Tier tier, ShareId share) {
+    all_[static_cast<std::size_t>(&cache - all_.data())].add(tier, share);
   }
   void remove_node(NodeIndex node) {
     if (first(node) == nullptr) return;

@@ -1,7 +1,6 @@
 #include "core/engine/item_shares.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "core/base/check.h"
@@ -70,13 +69,15 @@ bool ItemShares::open_shares(NodeIndex node, const Dataset& dataset, const Pipel
     if (caches.find(node, prefix)) return;
     opened = true;
     ItemCache made{node, prefix};
-    for (const Tier tier : {Tier::dram, Tier::nvme}) {
-      const Place place{s_.nodes[node].id, tier, 0};
+    const auto add = [&](Place place) {
       const ShareSpec spec =
           item_share({place, use, dataset.id, prefix, slot_bytes}, *dataset.catalogue);
-      if (!s_.memory.has(place) || spec.items > kCachedItemsMost) continue;
-      (tier == Tier::dram ? made.dram : made.nvme) = s_.memory.add_share(spec);
-    }
+      if (s_.memory.has(place) && spec.items <= kCachedItemsMost)
+        made.add(place.tier, begin_share(spec));
+    };
+    for (const Tier tier : {Tier::dram, Tier::nvme}) add({s_.nodes[node].id, tier, 0});
+    for (std::uint16_t gpu = 0; use == ShareUse::decoded && gpu < s_.nodes[node].gpus; ++gpu)
+      add({s_.nodes[node].id, Tier::gpu, gpu});
     caches.add(made);
     if (prefix == 0) caches.homes_known = false;
   };
@@ -85,13 +86,21 @@ bool ItemShares::open_shares(NodeIndex node, const Dataset& dataset, const Pipel
   return opened;
 }
 
+// A command that keeps decoded samples names the share alone. Where that may be on a GPU, the
+// backend is told where it is.
+ShareId ItemShares::begin_share(const ShareSpec& spec) {
+  const ShareId share = s_.memory.add_share(spec);
+  if (spec.use == ShareUse::decoded && s_.nodes[s_.node_of.at(spec.place.node)].gpus > 0)
+    s_.emit(Adopt{spec.place, share, spec.dataset, spec.prefix});
+  return share;
+}
+
 void ItemShares::close_shares(NodeIndex node) {
   for (ItemCaches& caches : caches_) {
     if (caches.first(node) == nullptr) continue;
     for (const ItemCache* cache = caches.first(node); cache != nullptr;
          cache = caches.next(*cache)) {
-      for (const ShareId share : {cache->dram, cache->nvme}) {
-        if (share.is_none()) continue;
+      for (const ShareId share : cache->shares) {
         // Makings elsewhere that used what was here lose their pins on it, not their bytes.
         s_.makings.each([&](MakingIndex index) {
           std::erase_if(s_.makings[index].pins,
@@ -143,17 +152,13 @@ void ItemShares::count_jobs(const Dataset& dataset) {
       const std::uint32_t own = here.find(cache.node.value);
       jobs = own == kNone ? 1 : std::min(own, jobs);
     }
-    for (const ShareId share : {cache.dram, cache.nvme}) {
-      if (!share.is_none()) s_.memory.set_jobs(share, jobs);
-    }
+    for (const ShareId share : cache.shares) s_.memory.set_jobs(share, jobs);
   }
 }
 
 void ItemShares::drop_idle(const Dataset& dataset) {
   for (const ItemCache& cache : caches(dataset.id).all()) {
-    for (const ShareId share : {cache.dram, cache.nvme}) {
-      if (!share.is_none()) s_.memory.drop_idle(share);
-    }
+    for (const ShareId share : cache.shares) s_.memory.drop_idle(share);
   }
 }
 
@@ -165,15 +170,12 @@ void ItemShares::close_unused(std::span<const ShareId> shares) {
     const NodeIndex node = s_.node_of.at(spec.place.node);
     const ItemCache* cache = caches.find(node, spec.prefix);
     BF_CHECK(cache != nullptr);
-    const std::array<ShareId, 2> both{cache->dram, cache->nvme};
-    const bool in_use = std::any_of(both.begin(), both.end(), [&](ShareId share) {
-      return !share.is_none() && !s_.memory.unused(share);
-    });
+    const std::vector<ShareId> all = cache->shares;
+    const bool in_use = std::any_of(all.begin(), all.end(),
+                                    [&](ShareId share) { return !s_.memory.unused(share); });
     if (in_use) continue;
     caches.remove(node, spec.prefix);
-    for (const ShareId share : both) {
-      if (!share.is_none()) s_.memory.remove_share(share);
-    }
+    for (const ShareId share : all) s_.memory.remove_share(share);
     if (spec.prefix == 0) settle_homes(caches);
   }
 }
@@ -182,24 +184,53 @@ void ItemShares::close_unused(std::span<const ShareId> shares) {
 void ItemShares::find_from_before(const Dataset& dataset, const PipelineInfo& pipeline,
                                   std::vector<const ItemCache*>& out) const {
   if (s_.memory.from_before() == 0) return;
-  const auto has_some = [&](ShareId share) {
-    return !share.is_none() && s_.memory[share].share->from_before() > 0;
-  };
+  const auto has_some = [&](ShareId share) { return s_.memory[share].share->from_before() > 0; };
   for (const ItemCache& cache : caches(dataset.id).all()) {
     if (cache.prefix != 0 && !(pipeline.decodes() && cache.prefix == pipeline.prefix_hash))
       continue;
-    if (!s_.nodes[cache.node].lost && (has_some(cache.dram) || has_some(cache.nvme)))
+    if (!s_.nodes[cache.node].lost &&
+        std::any_of(cache.shares.begin(), cache.shares.end(), has_some))
       out.push_back(&cache);
   }
 }
 
 bool ItemShares::has(const ItemCache& cache, SampleId sample) const {
-  for (const ShareId share : {cache.dram, cache.nvme}) {
-    if (share.is_none()) continue;
-    const SharePart& part = s_.memory[share];
-    if (part.share->resident(part.spec.item_of(sample))) return true;
+  return std::any_of(cache.shares.begin(), cache.shares.end(),
+                     [&](ShareId share) { return is_in(share, sample); });
+}
+
+bool ItemShares::is_in(ShareId share, SampleId sample) const {
+  const SharePart& part = s_.memory[share];
+  return part.share->resident(part.spec.item_of(sample));
+}
+
+bool ItemShares::has_on_gpu(const ItemCache& cache, SampleId sample) const {
+  return std::any_of(cache.gpus.begin(), cache.gpus.end(),
+                     [&](ShareId share) { return is_in(share, sample); });
+}
+
+// The one with the most room; of those with equally much, each comes first in turn.
+ShareId ItemShares::gpu_for(const ItemCache& cache, std::uint64_t turn) const {
+  ShareId best = ShareId::none();
+  for (std::size_t i = 0; i < cache.gpus.size(); ++i) {
+    const ShareId share = cache.gpus[(turn + i) % cache.gpus.size()];
+    if (best.is_none() || room_in(share) > room_in(best)) best = share;
   }
-  return false;
+  return best;
+}
+
+Slots ItemShares::room_in(ShareId share) const {
+  const Share& of = *s_.memory[share].share;
+  return of.capacity() - std::min(of.capacity(), of.used());
+}
+
+Bytes ItemShares::room_of(NodeId node) const {
+  Bytes room = 0;
+  for (const Tier tier : {Tier::dram, Tier::nvme})
+    room = saturating_sum(room, s_.memory.capacity({node, tier, 0}));
+  for (std::uint16_t gpu = 0; gpu < s_.nodes[s_.node_of.at(node)].gpus; ++gpu)
+    room = saturating_sum(room, s_.memory.capacity({node, Tier::gpu, gpu}));
+  return room;
 }
 
 // The nodes that cache the dataset, or what they hold, have changed: a new membership epoch. If
@@ -245,7 +276,7 @@ void ItemShares::capacity_changed(Place place) {
   const NodeIndex node = s_.node_of.at(place.node);
   for (std::uint32_t index = 0; index < caches_.size(); ++index) {
     if (caches_[index].first(node) == nullptr) continue;
-    open_drive(caches_[index], node);
+    open_late(caches_[index], place);
     settle_homes(caches_[index]);
     count_jobs(s_.datasets[DatasetIndex(index)]);
   }
@@ -258,16 +289,20 @@ void ItemShares::sharing_changed() {
   }
 }
 
-// A drive that comes later than the first job gets the shares that it would have had.
-void ItemShares::open_drive(ItemCaches& caches, NodeIndex node) {
-  const Place drive{s_.nodes[node].id, Tier::nvme, 0};
-  if (!s_.memory.has(drive)) return;
+// A drive or a GPU that comes later than the first job gets the shares that it would have had.
+void ItemShares::open_late(ItemCaches& caches, Place place) {
+  if (place.tier == Tier::dram) return;
+  const NodeIndex node = s_.node_of.at(place.node);
   for (const ItemCache* cache = caches.first(node); cache; cache = caches.next(*cache)) {
-    if (!cache->nvme.is_none() || cache->dram.is_none()) continue;
+    const bool is_there =
+        std::any_of(cache->shares.begin(), cache->shares.end(),
+                    [&](ShareId share) { return s_.memory[share].spec.place == place; });
+    if (is_there || cache->dram.is_none() || (place.tier == Tier::gpu && cache->prefix == 0))
+      continue;
     ShareSpec spec = s_.memory[cache->dram].spec;
-    spec.place = drive;
+    spec.place = place;
     spec = item_share(spec, *s_.datasets[s_.dataset_of.at(spec.dataset)].catalogue);
-    if (spec.items <= kCachedItemsMost) caches.set_drive(*cache, s_.memory.add_share(spec));
+    if (spec.items <= kCachedItemsMost) caches.add_share(*cache, place.tier, begin_share(spec));
   }
 }
 
@@ -277,8 +312,7 @@ double ItemShares::cached(const Stream& stream) const {
   std::size_t decoded = 0;
   for (const ItemCache& cache : caches(dataset.id).all()) {
     if (cache.prefix != 0 && cache.prefix != stream.pipeline->prefix_hash) continue;
-    for (const ShareId share : {cache.dram, cache.nvme}) {
-      if (share.is_none()) continue;
+    for (const ShareId share : cache.shares) {
       (cache.prefix == 0 ? encoded : decoded) += s_.memory[share].share->residents()
                                                  << s_.memory[share].spec.bundle_shift;
     }
@@ -302,8 +336,7 @@ Bytes ItemShares::kept_for_others(NodeIndex node, const Stream& stream) const {
   const ItemCaches& caches = this->caches(dataset.id);
   for (const ItemCache* cache = caches.first(node); cache; cache = caches.next(*cache)) {
     if (cache->prefix != 0 && cache->prefix != stream.pipeline->prefix_hash) continue;
-    for (const ShareId share : {cache->dram, cache->nvme}) {
-      if (share.is_none()) continue;
+    for (const ShareId share : cache->shares) {
       const SharePart& part = s_.memory[share];
       (cache->prefix == 0 ? encoded : decoded) += std::uint64_t{part.share->residents()}
                                                   << part.spec.bundle_shift;
@@ -326,8 +359,7 @@ Bytes ItemShares::kept_for_others(const Stream& stream) const {
 
 void ItemShares::purge(DatasetId dataset, SampleId sample) {
   for (const ItemCache& cache : caches(dataset).all()) {
-    for (const ShareId index : {cache.dram, cache.nvme}) {
-      if (index.is_none()) continue;
+    for (const ShareId index : cache.shares) {
       Share& share = *s_.memory[index].share;
       const ItemId item = s_.memory[index].spec.item_of(sample);
       // A making that has it pinned will notice by itself.
@@ -341,21 +373,17 @@ void ItemShares::purge(DatasetId dataset, SampleId sample) {
 
 void ItemShares::epoch_began(const Job& job, std::uint32_t epoch) {
   const Stream& stream = s_.streams[job.stream];
-  const auto tell = [&](ShareId share) {
-    if (!share.is_none()) s_.memory[share].share->epoch_began(job.id, epoch);
-  };
+  const auto tell = [&](ShareId share) { s_.memory[share].share->epoch_began(job.id, epoch); };
   for (const ItemCache& cache : caches(s_.datasets[job.dataset].id).all()) {
     if (cache.prefix != 0 && cache.prefix != stream.pipeline->prefix_hash) continue;
-    tell(cache.dram);
-    tell(cache.nvme);
+    for (const ShareId share : cache.shares) tell(share);
   }
   for (const StreamNode& part : stream.nodes) tell(part.share);
 }
 
 void ItemShares::scored(DatasetId dataset, SampleId sample, float score) {
   for (const ItemCache& cache : caches(dataset).all()) {
-    for (const ShareId index : {cache.dram, cache.nvme}) {
-      if (index.is_none()) continue;
+    for (const ShareId index : cache.shares) {
       const SharePart& part = s_.memory[index];
       // The score of one sample says nothing of the bundle that it is in.
       if (part.spec.bundle_shift == 0) part.share->scored(part.spec.item_of(sample), score);

@@ -63,7 +63,8 @@ class ItemShares {
   void drop_idle(const Dataset& dataset);
   // Nodes that keep the dataset have come, or jobs that read it have come or gone.
   void settle(const Dataset& dataset);
-  // The capacity of a node's memory or drive has changed. A drive that is new is used from now on.
+  // The capacity of a node's memory, its drive or a GPU has changed. What is new is used from now
+  // on.
   void capacity_changed(Place place);
   // Nodes share what they keep from now on, or no longer do.
   void sharing_changed();
@@ -79,14 +80,16 @@ class ItemShares {
   // homes on other nodes.
   void find_from_before(const Dataset& dataset, const PipelineInfo& pipeline,
                         std::vector<const ItemCache*>& out) const;
-  // Whether the cache has the sample, in memory or on the drive.
+  // Whether the cache has the sample, wherever; and in the memory of a GPU.
   bool has(const ItemCache& cache, SampleId sample) const;
+  bool has_on_gpu(const ItemCache& cache, SampleId sample) const;
+  // The share of the GPU that is to keep what is decoded next. None: no GPU keeps anything.
+  ShareId gpu_for(const ItemCache& cache, std::uint64_t turn) const;
+  // The slots in which nothing is.
+  Slots room_in(ShareId share) const;
 
   // How many bytes a node can keep samples in.
-  Bytes room_of(NodeId node) const {
-    return saturating_sum(s_.memory.capacity({node, Tier::dram, 0}),
-                          s_.memory.capacity({node, Tier::nvme, 0}));
-  }
+  Bytes room_of(NodeId node) const;
   // How much of the dataset is cached, from 0 to 1: of the forms that the stream can use, in the
   // one that is cached most.
   double cached(const Stream& stream) const;
@@ -111,7 +114,9 @@ class ItemShares {
   template <class Leaves>
   std::vector<Placement::NodeWeight> keepers(const ItemCaches& caches, Leaves leaves) const;
   void settle_homes(ItemCaches& caches);
-  void open_drive(ItemCaches& caches, NodeIndex node);
+  ShareId begin_share(const ShareSpec& spec);
+  void open_late(ItemCaches& caches, Place place);
+  bool is_in(ShareId share, SampleId sample) const;
 
   EngineState& s_;
   std::vector<ItemCaches> caches_;  // by the dataset's index

@@ -1,6 +1,7 @@
 #include "core/engine/items.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "core/base/check.h"
@@ -99,6 +100,7 @@ void Items::announce(const Making& making) {
     };
     if (decoded != nullptr) {
       const auto [access, kept] = request(*decoded, decoded->spec.slot_bytes);
+      if (!kept && item_shares_.has_on_gpu(*around_.homes[0].decoded, draw.sample)) continue;
       if (wants_decoded) of_decoded.push_back(access);
       if (kept) continue;
     }
@@ -191,9 +193,7 @@ void Items::look_around(MakingIndex making_index) {
   // Where the samples of a block are most likely to be looked up.
   for (const ItemCache* cache = caches.first(making.node); cache != nullptr;
        cache = caches.next(*cache)) {
-    for (const ShareId index : {cache->dram, cache->nvme}) {
-      if (!index.is_none()) around_.likely.push_back(&s_.memory[index]);
-    }
+    for (const ShareId index : cache->shares) around_.likely.push_back(&s_.memory[index]);
   }
 }
 
@@ -284,7 +284,8 @@ bool Items::use_cached(MakingIndex making, std::uint32_t at, SampleId sample,
     const SharePart& part = s_.memory[share];
     return part.share->resident(part.spec.item_of(sample)) && use_resident(making, at, share, form);
   };
-  return use(cache.dram) || use(cache.nvme);
+  return use(cache.dram) || use(cache.nvme) ||
+         std::any_of(cache.gpus.begin(), cache.gpus.end(), use);
 }
 
 // Uses a copy that is on another node than the sample's home.
@@ -363,8 +364,8 @@ bool Items::use_resident(MakingIndex making_index, std::uint32_t at, ShareId ind
     }
     return true;
   }
-  // It is on another node, or a read brings it there and this one follows. What a worker there
-  // still decodes is read from the store to here.
+  // It is on another node or device, or a read brings it there and this one follows. What a worker
+  // still decodes for there is read from the store to here.
   if (!provider.making.is_none()) return false;
   ingredient.form = form;
   if (around_.under_way && use_under_way(making_index, at)) return true;
@@ -420,11 +421,24 @@ bool Items::use_under_way(MakingIndex making_index, std::uint32_t at) {
   return true;
 }
 
-bool Items::admit_decoded(MakingIndex making_index, std::uint32_t at, const ItemCache& cache) {
+// What leaves memory is not moved to a GPU, so none leaves for what has room there.
+bool Items::admit_decoded(MakingIndex making, std::uint32_t at, const ItemCache& cache) {
+  if (cache.gpus.empty()) return admit_decoded(making, at, cache.dram);
+  if (item_shares_.has(cache, s_.makings[making].ingredients[at].sample)) return false;
+  const ShareId gpu = item_shares_.gpu_for(cache, s_.blocks[s_.makings[making].block].serial);
+  const bool gpu_first = item_shares_.room_in(gpu) > 0 &&
+                         (cache.dram.is_none() || item_shares_.room_in(cache.dram) == 0);
+  const std::array<ShareId, 2> both{gpu_first ? gpu : cache.dram, gpu_first ? cache.dram : gpu};
+  return std::any_of(both.begin(), both.end(),
+                     [&](ShareId share) { return admit_decoded(making, at, share); });
+}
+
+// A command names one share for all that it keeps decoded.
+bool Items::admit_decoded(MakingIndex making_index, std::uint32_t at, ShareId index) {
   Making& making = s_.makings[making_index];
   Ingredient& ingredient = making.ingredients[at];
-  const ShareId index = cache.dram;
   if (index.is_none()) return false;
+  if (!making.decoding.empty() && making.decoding.front().share != index) return false;
   const SharePart& part = s_.memory[index];
   const ItemId item = part.spec.item_of(ingredient.sample);
   if (!admission_.admit(index, admission_.access_to(part, item, ingredient.sample, 1)))

@@ -75,6 +75,7 @@ class Items {
   bool bring_bundle(const Around::Home& home, SampleId sample);
   bool use_brought(MakingIndex making, std::uint32_t at, const Around::Home& home);
   bool admit_decoded(MakingIndex making, std::uint32_t at, const ItemCache& cache);
+  bool admit_decoded(MakingIndex making, std::uint32_t at, ShareId share);
   void send_groups(MakingIndex making);
   void retry_without(Making& making, const Making& failed);
   void look_up_again(MakingIndex making);

@@ -7,8 +7,8 @@ bool KeptItems::plain(const Stream& stream) const {
   const Dataset& dataset = s_.datasets[stream.dataset];
   if (!dataset.corrupt_by(stream.pipeline_id).empty() || dataset.streams.size() > 1) return false;
   for (const ItemCache& cache : item_shares_.caches(dataset.id).all()) {
-    for (const ShareId share : {cache.dram, cache.nvme}) {
-      if (!share.is_none() && s_.memory[share].share->capacity() > 0) return false;
+    for (const ShareId share : cache.shares) {
+      if (s_.memory[share].share->capacity() > 0) return false;
     }
   }
   return true;

@@ -52,6 +52,12 @@ void Nodes::capacity_changed(const CapacityChanged& event) {
     return s_.protocol_error();
   }
   const bool known = s_.memory.has(event.place);
+  if (event.place.tier == Tier::gpu) {
+    if (event.place.device >= kGpusMost) return s_.protocol_error();
+    if (!known && event.bytes == 0) return;  // it keeps nothing
+    std::uint16_t& gpus = s_.nodes[s_.node_of.at(event.place.node)].gpus;
+    gpus = std::max<std::uint16_t>(gpus, event.place.device + 1);
+  }
   const Bytes before = known ? s_.memory.capacity(event.place) : 0;
   const bool changed = !known || before != event.bytes;
   s_.memory.set_capacity(event.place, event.bytes);
@@ -62,8 +68,7 @@ void Nodes::capacity_changed(const CapacityChanged& event) {
     streams_.node_changed(node, !known || event.bytes > before);
     s_.plan_staging(node);
   }
-  const bool keeps = event.place.tier == Tier::dram || event.place.tier == Tier::nvme;
-  if (changed && keeps) item_shares_.capacity_changed(event.place);
+  if (changed && event.place.tier != Tier::store) item_shares_.capacity_changed(event.place);
   if (known) membership_.capacity_changed(event.place);
 }
 

@@ -14,8 +14,8 @@ namespace {
 constexpr std::string_view kKindNames[kPolicyKinds] = {
     "allocation", "eviction", "selection", "dispatch", "scaling", "rehearsal", "mixture"};
 constexpr std::string_view kOneEviction = "eviction.";
-constexpr std::string_view kEvictionKinds[kEvictions] = {"eviction.encoded", "eviction.decoded",
-                                                         "eviction.prepared", "eviction.drive"};
+constexpr std::string_view kEvictionKinds[kEvictions] = {
+    "eviction.encoded", "eviction.decoded", "eviction.prepared", "eviction.drive", "eviction.gpu"};
 static_assert(static_cast<std::size_t>(Form::encoded) == 0 &&
               static_cast<std::size_t>(Form::prepared) == 2);
 
@@ -66,7 +66,7 @@ KindAndText split_policy(std::string_view policy) {
 PolicyName policy_name(std::string_view name) {
   constexpr auto kEncoded = static_cast<std::size_t>(Form::encoded);
   constexpr auto kDecoded = static_cast<std::size_t>(Form::decoded);
-  if (name == "eviction") return {PolicyKind::eviction, {kEncoded, kDecoded, kOnDrives}};
+  if (name == "eviction") return {PolicyKind::eviction, {kEncoded, kDecoded, kOnDrives, kOnGpus}};
   if (!name.starts_with(kOneEviction)) return {policy_kind(name), {}};
   for (std::size_t one = 0; one < kEvictions; ++one) {
     if (name.substr(kOneEviction.size()) == eviction_name(one))
@@ -74,7 +74,7 @@ PolicyName policy_name(std::string_view name) {
   }
   throw ConfigError(
       fmt::format("'{}' is no kind of policy; write eviction.encoded, eviction.decoded, "
-                  "eviction.prepared or eviction.drive",
+                  "eviction.prepared, eviction.drive or eviction.gpu",
                   name));
 }
 

@@ -1,6 +1,6 @@
 // Which policies an engine uses, each as text (`minio`, `bounded-lag:blocks=4`), and under which
-// names: one for each kind of policy, but for eviction one for each form (`eviction.prepared`) and
-// one for drives.
+// names: one for each kind of policy, but for eviction one for each form (`eviction.prepared`), one
+// for drives and one for GPUs.
 #pragma once
 
 #include <array>
@@ -33,10 +33,12 @@ std::string_view policy_kind_name(PolicyKind kind);
 std::string policy_kinds();  // their names, for people: `allocation, eviction, ...`
 PolicyKind policy_kind(std::string_view name);  // throws ConfigError naming the nearest kind
 
-// Evictions: those of the forms in memory, and behind them that of samples on drives.
-inline constexpr std::size_t kEvictions = kForms + 1;
+// Evictions: those of the forms in memory, and behind them those of samples on drives, and of
+// decoded samples in the memory of GPUs.
+inline constexpr std::size_t kEvictions = kForms + 2;
 inline constexpr std::size_t kOnDrives = kForms;
-std::string_view eviction_name(std::size_t eviction);  // `encoded`, ..., `drive`
+inline constexpr std::size_t kOnGpus = kForms + 1;
+std::string_view eviction_name(std::size_t eviction);  // `encoded`, ..., `drive`, `gpu`
 std::string_view eviction_kind(std::size_t eviction);  // `eviction.encoded`, ...
 
 struct PolicyTexts {

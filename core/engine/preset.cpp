@@ -216,6 +216,7 @@ void Preset::apply(EngineConfig& config) const {
   config.policies.allocation = allocation;
   for (std::size_t form = 0; form < kForms; ++form) config.policies.eviction[form] = eviction[form];
   config.policies.eviction[kOnDrives] = eviction[static_cast<std::size_t>(Form::encoded)];
+  config.policies.eviction[kOnGpus] = eviction[static_cast<std::size_t>(Form::decoded)];
   config.policies.selection = selection;
   config.policies.dispatch = dispatch;
   config.policies.scaling = scaling;

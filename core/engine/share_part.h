@@ -105,6 +105,7 @@ inline Form form_of(ShareUse use) {
 }
 // Which of the choices of PolicyTexts::eviction is for the share.
 inline std::size_t eviction_of(const ShareSpec& spec) {
+  if (spec.place.tier == Tier::gpu) return kOnGpus;
   return spec.place.tier == Tier::nvme ? kOnDrives : static_cast<std::size_t>(form_of(spec.use));
 }
 

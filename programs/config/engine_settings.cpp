@@ -97,10 +97,11 @@ void read_policies(ConfigSection& section, engine::PolicyTexts& policies) {
   });
   section.section("eviction", [&](ConfigSection& eviction) {
     for (std::size_t one = 0; one < engine::kEvictions; ++one) {
-      // Drives do as memory does, unless something else is said of them.
-      const bool of_drives = one == engine::kOnDrives;
-      policies.eviction[one] =
-          eviction.text(engine::eviction_name(one), policies.eviction[of_drives ? 0 : one]);
+      // Drives and GPUs do as memory does, unless something else is said of them.
+      const std::size_t as = one == engine::kOnDrives ? static_cast<std::size_t>(Form::encoded)
+                             : one == engine::kOnGpus ? static_cast<std::size_t>(Form::decoded)
+                                                      : one;
+      policies.eviction[one] = eviction.text(engine::eviction_name(one), policies.eviction[as]);
     }
   });
 }

@@ -482,6 +482,8 @@ void Driver::bring_up(std::size_t index) {
   report(engine::NodeJoined{node.plan.id, node.plan.cores});
   const Place dram{node.plan.id, Tier::dram, 0};
   set_capacity(dram, node.plan.dram);
+  for (std::uint16_t gpu = 0; gpu < node.plan.gpus.size(); ++gpu)
+    set_capacity({node.plan.id, Tier::gpu, gpu}, node.plan.gpus[gpu]);
   if (node.plan.nvme == 0) return;
   const Place nvme{node.plan.id, Tier::nvme, 0};
   set_capacity(nvme, node.plan.nvme);

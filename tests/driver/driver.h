@@ -186,7 +186,7 @@ class Driver {
   void on(const engine::SetWorkers& command);
   void on(const engine::SetTimer& command);
   void on(const engine::LetGo& command);
-  void on(const engine::Adopt&) {}
+  void on(const engine::Adopt& command) { machine_.adopt(command); }
   void on(const engine::MixtureSet& command);
   void on(const engine::ExemplarsSet&) {}  // hooks may look at it; what is drawn is checked
   void on(const engine::SourcePaced& command);

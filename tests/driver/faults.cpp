@@ -31,6 +31,7 @@ void Driver::strike(const Fault& fault) {
     case Fault::Kind::node_quiesced:
     case Fault::Kind::capacity:
     case Fault::Kind::drive:
+    case Fault::Kind::gpu:
       return strike_node(fault);
     case Fault::Kind::rank_abandoned:
       if (client->state != Client::State::running) return;
@@ -102,6 +103,11 @@ void Driver::strike_node(const Fault& fault) {
     return after(fault.later, [this, index, incarnation = node.incarnation] {
       if (nodes_[index].incarnation == incarnation) lose_node(index, ms(5));
     });
+  }
+  if (fault.kind == Fault::Kind::gpu) {
+    const auto gpus = std::max<std::uint64_t>(1, node.plan.gpus.size());
+    const auto gpu = static_cast<std::uint16_t>(fault.number / nodes_.size() % gpus);
+    return set_capacity({node.plan.id, Tier::gpu, gpu}, fault.bytes);
   }
   const Tier tier = fault.kind == Fault::Kind::drive ? Tier::nvme : Tier::dram;
   const Place place{node.plan.id, tier, 0};

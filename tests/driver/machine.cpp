@@ -16,7 +16,8 @@ namespace {
 constexpr Duration kGrace = ms(200);
 
 std::string name(Place place) {
-  return fmt::format("node {} tier {}", place.node.value, static_cast<int>(place.tier));
+  return fmt::format("node {} tier {} device {}", place.node.value, static_cast<int>(place.tier),
+                     place.device);
 }
 
 }  // namespace
@@ -135,6 +136,24 @@ void Machine::erase_item(ItemKey key) {
   if (found == items_.end()) return;
   remove(found->second.place, found->second.bytes);
   items_.erase(found);
+}
+
+void Machine::adopt(const engine::Adopt& command) {
+  if (command.prefix == 0) return;
+  // Another share may have had the number.
+  std::erase_if(shares_, [&](const auto& entry) { return entry.second == command.share.value; });
+  decoded_bytes_.erase(command.share.value);
+  shares_[{command.place, Form::decoded, command.dataset, command.prefix}] = command.share.value;
+}
+
+Place Machine::place_of_decoded(ShareId share, NodeId node) const {
+  for (const auto& [name, number] : shares_) {
+    const Place& place = name.place;
+    if (number == share.value && name.form == Form::decoded && place.node == node &&
+        place.tier == Tier::gpu)
+      return place;
+  }
+  return {node, Tier::dram, 0};
 }
 
 Machine::ItemKey Machine::find_item(Place place, Form form, DatasetId dataset, Digest prefix,

@@ -67,6 +67,8 @@ class Machine {
   void deliver_stored(const engine::Deliver& command, DatasetId dataset);
 
   void drop(const engine::Drop& command);
+  // The share of decoded samples is at that place.
+  void adopt(const engine::Adopt& command);
 
   // The samples of a block, and for a weighted one which visit of each it is. What a weighted block
   // holds is learnt from the first command that made it; every other must agree.
@@ -156,6 +158,7 @@ class Machine {
   void learn(const engine::Prepare& command);
   ItemKey find_item(Place place, Form form, DatasetId dataset, Digest prefix,
                     SampleId sample) const;
+  Place place_of_decoded(ShareId share, NodeId node) const;
   Bytes bytes_of(const Staging& staging) const;
   void hold(Staging& staging, Bytes bytes);
   Bytes decoded_bytes(const engine::Read& command) const;

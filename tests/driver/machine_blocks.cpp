@@ -191,8 +191,9 @@ std::vector<SampleId> Machine::prepare(const engine::Prepare& command) {
     }
     if (!ingredient.keep_decoded) continue;
     if (command.decoded_share.is_none()) violated("decoded samples are to be kept nowhere");
+    const Place kept_at = place_of_decoded(command.decoded_share, command.node);
     const auto share =
-        shares_.try_emplace({dram, Form::decoded, of, info.prefix_hash}, UINT32_MAX).first;
+        shares_.try_emplace({kept_at, Form::decoded, of, info.prefix_hash}, UINT32_MAX).first;
     if (std::exchange(share->second, command.decoded_share.value) != command.decoded_share.value) {
       decoded_bytes_.erase(share->second);
     }
@@ -200,7 +201,7 @@ std::vector<SampleId> Machine::prepare(const engine::Prepare& command) {
                        static_cast<std::uint32_t>(ingredient.sample.value)};
     const auto measured = decoded_bytes_.find(item.first);
     const Bytes bytes = measured == decoded_bytes_.end() ? info.decoded_bytes : measured->second;
-    enter_item(item, {dram, Form::decoded, of, bytes, id});
+    enter_item(item, {kept_at, Form::decoded, of, bytes, id});
     mine.decoded.push_back(item);
   }
   std::vector<SampleId> samples;

@@ -52,6 +52,7 @@ class Maker {
     runs();
     if (chance(70)) failures();
     if (chance(70)) faults();
+    gpus();
     choose_samples();
     return made_;
   }
@@ -87,6 +88,7 @@ class Maker {
       for (std::size_t form = 0; form < kForms; ++form)
         config.policies.eviction[form] = policy(engine::PolicyKind::eviction);
       config.policies.eviction[engine::kOnDrives] = config.policies.eviction[0];
+      config.policies.eviction[engine::kOnGpus] = config.policies.eviction[1];
       config.policies.selection = policy(engine::PolicyKind::selection);
       config.policies.dispatch = policy(engine::PolicyKind::dispatch);
     }
@@ -150,6 +152,25 @@ class Maker {
       const bool can =
           plan.order == Order::relaxed && made_.datasets[plan.dataset.value - 1].bundle_shift > 0;
       plan.runs = can && hash(18, made_.seed, i) % 2 == 0;
+    }
+  }
+
+  // From a hash, too: in every third scenario GPUs keep samples, and some have less or more room
+  // later.
+  void gpus() {
+    Random random(hash(24, made_.seed));
+    if (random.below(3) != 0) return;
+    for (NodePlan& plan : made_.nodes) {
+      for (std::uint64_t left = random.below(4); left > 0; --left)
+        plan.gpus.push_back(random.below(20'000));
+    }
+    for (std::uint64_t left = random.below(4); left > 0; --left) {
+      Fault fault{};
+      fault.kind = Fault::Kind::gpu;
+      fault.when = us(static_cast<std::int64_t>(random.below(150'000)));
+      fault.number = random.below(1000);
+      fault.bytes = random.below(2) == 0 ? 0 : random.below(20'000);
+      made_.faults.push_back(fault);
     }
   }
 

@@ -1,6 +1,7 @@
 #include "tests/driver/scenario.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -80,8 +81,9 @@ std::string Scenario::text() const {
       config.share_streams ? "" : ", a stream a job",
       config.workers_held_during_reads ? ", workers held" : "");
   for (const NodePlan& node : nodes) {
-    text += fmt::format("  node {}: {} cores, {} B, nvme {} B, at {} us\n", node.id.value,
-                        node.cores, node.dram, node.nvme, node.joins.count() / 1000);
+    text += fmt::format("  node {}: {} cores, {} B, nvme {} B, gpus [{}] B, at {} us\n",
+                        node.id.value, node.cores, node.dram, node.nvme, fmt::join(node.gpus, " "),
+                        node.joins.count() / 1000);
   }
   for (const DatasetPlan& one : datasets) {
     text += fmt::format("  dataset {}: {} samples of {}..{} B, bundles of {}, {} corrupt\n",
@@ -115,11 +117,23 @@ std::string Scenario::text() const {
   text +=
       fmt::format("  failures r{} p{} t{} d{} s{} until {} us\n", failures.read, failures.prepare,
                   failures.transfer, failures.deliver, failures.stale_reports, heal.count() / 1000);
-  constexpr const char* kKinds[] = {
-      "worker lost",      "node lost",     "rank lost",     "job resized", "job leaves",
-      "coordinator lost", "capacity",      "policy",        "rank stops",  "nonsense",
-      "rank abandoned",   "node quiesced", "configuration", "drive",       "kept",
-      "measured"};
+  constexpr const char* kKinds[] = {"worker lost",
+                                    "node lost",
+                                    "rank lost",
+                                    "job resized",
+                                    "job leaves",
+                                    "coordinator lost",
+                                    "capacity",
+                                    "policy",
+                                    "rank stops",
+                                    "nonsense",
+                                    "rank abandoned",
+                                    "node quiesced",
+                                    "configuration",
+                                    "drive",
+                                    "kept",
+                                    "measured",
+                                    "gpu"};
   for (const Fault& fault : faults) {
     text += fmt::format("  {} us: {} {} later {} us, b {} ranks", fault.when.count() / 1000,
                         kKinds[static_cast<int>(fault.kind)], fault.number,

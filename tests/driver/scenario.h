@@ -32,6 +32,7 @@ struct NodePlan {
   Bytes dram = 1 << 20;
   Bytes nvme = 0;  // 0: no such place
   Duration joins{0};
+  std::vector<Bytes> gpus = {};  // what each keeps
 };
 
 struct DatasetPlan {
@@ -147,6 +148,7 @@ struct Fault {
     drive,             // number: the node; of so many bytes, for as long as the node is up
     kept,              // number: the dataset and what becomes of it
     measured,          // number: of what is kept decoded; bytes
+    gpu,               // number: the node and which of its GPUs; bytes
   };
   Kind kind;
   Duration when{0};  // or after so many steps of the first job, see `after_steps`

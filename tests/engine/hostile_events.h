@@ -39,6 +39,7 @@ class HostileEvents : private HostileValues {
       send(engine::NodeJoined{NodeId(i), 4});
       send(engine::CapacityChanged{{NodeId(i), Tier::dram, 0}, some_memory()});
       if (one_in(2)) send(engine::CapacityChanged{{NodeId(i), Tier::nvme, 0}, some_memory()});
+      if (one_in(2)) send(engine::CapacityChanged{{NodeId(i), Tier::gpu, 0}, some_memory()});
       for (std::uint32_t w = 0; w < 2; ++w)
         send(engine::WorkerJoined{WorkerId(2 * i + w), NodeId(i)});
     }

@@ -127,8 +127,12 @@ class HostileValues {
     return values;
   }
   Place place() {
-    const Tier tier = noise() ? Tier(random_.below(4)) : one_in(3) ? Tier::nvme : Tier::dram;
-    return {id<NodeId>(kNodes), tier, static_cast<std::uint16_t>(noise() ? number() : 0)};
+    const Tier tier = noise()     ? Tier(random_.below(4))
+                      : one_in(3) ? Tier::nvme
+                      : one_in(4) ? Tier::gpu
+                                  : Tier::dram;
+    const std::uint64_t device = noise() ? number() : tier == Tier::gpu ? random_.below(3) : 0;
+    return {id<NodeId>(kNodes), tier, static_cast<std::uint16_t>(device)};
   }
   engine::Outcome outcome() {
     return one_in(2 * astray_) ? engine::Outcome(random_.below(3)) : engine::Outcome::done;

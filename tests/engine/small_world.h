@@ -30,6 +30,7 @@ struct WorldPlan {
   std::uint64_t samples = 100;
   std::uint32_t epochs = 2;
   Bytes dram = 220'000;  // less than all forms of all samples
+  std::vector<Bytes> gpus = {};
   std::uint64_t seed = 1;
   std::uint32_t jobs = 3;
   bool strict = false;  // all jobs
@@ -57,6 +58,8 @@ class SmallWorld {
     add(engine::PipelineKnown{kPipeline, 9});
     add(engine::NodeJoined{kNode, 4});
     add(engine::CapacityChanged{{kNode, Tier::dram, 0}, plan.dram});
+    for (std::uint16_t gpu = 0; gpu < plan.gpus.size(); ++gpu)
+      add(engine::CapacityChanged{{kNode, Tier::gpu, gpu}, plan.gpus[gpu]});
     for (std::uint32_t i = 0; i < 4; ++i) add(engine::WorkerJoined{WorkerId(i), kNode});
     for (std::uint32_t i = 0; i < plan.jobs; ++i) join(i);
     if (!plan.keys.empty()) join_keyed();
@@ -136,6 +139,9 @@ class SmallWorld {
   // From the store.
   std::uint64_t samples_read() const { return samples_read_; }
   std::uint64_t adoptions() const { return adoptions_; }
+  // Of the memory of a GPU: what is kept there, and how many samples were read from there.
+  std::size_t kept_on(std::uint16_t gpu) const { return on_gpu(gpu).size(); }
+  std::uint64_t read_from_gpus() const { return read_from_gpus_; }
   std::uint64_t operations_most() const { return operations_most_; }
 
  private:
@@ -243,7 +249,23 @@ class SmallWorld {
     if (!plan_.keys.empty() && command.job == keyed_job()) ask(command.credits, 0);
   }
   void carry_out(const engine::Refuse&) { ++refusals_; }
-  void carry_out(const engine::Adopt&) { ++adoptions_; }
+  void carry_out(const engine::Adopt& command) {
+    ++adoptions_;
+    places_[command.share.value] = command.place;
+  }
+  std::set<std::uint64_t> on_gpu(std::uint16_t gpu) const {
+    const auto found = kept_.find({kNode, Tier::gpu, gpu});
+    return found == kept_.end() ? std::set<std::uint64_t>() : found->second;
+  }
+  // What a preparation has decoded is there once it is done.
+  void keep(const engine::Prepare& command) {
+    const auto place = places_.find(command.decoded_share.value);
+    keeping_.erase(command.request.id.value);  // of an attempt that failed
+    if (place == places_.end() || place->second.tier != Tier::gpu) return;
+    for (const engine::Ingredient& one : command.ingredients)
+      if (one.keep_decoded)
+        keeping_[command.request.id.value].push_back({place->second, one.sample});
+  }
   void carry_out(const engine::MixtureSet&) {}
   void carry_out(const engine::ExemplarsSet&) {}
   void carry_out(const engine::SourcePaced&) {}
@@ -251,10 +273,17 @@ class SmallWorld {
     ++moves_;
     if (command.from.tier == Tier::store)
       samples_read_ += command.samples.empty() ? command.lineage.samples : command.samples.size();
+    if (command.from.tier == Tier::gpu) {
+      read_from_gpus_ += command.samples.size();
+      CHECK(command.form == Form::decoded);
+      for (const SampleId sample : command.samples)
+        CHECK(kept_[command.from].count(sample.value) == 1);
+    }
     later(engine::ReadDone{command.request, {}, {}});
   }
   void carry_out(const engine::Prepare& command) {
     ++moves_;
+    keep(command);
     const SlotKey slot{command.share.value, command.slot.value};
     // Further attempts go on where the first was: what failed, or the next part of the block.
     if (command.request.attempt == 0) {
@@ -317,6 +346,8 @@ class SmallWorld {
       content_.erase({command.share.value, command.slot.value});
     } else {
       ++samples_dropped_;
+      if (command.place.tier == Tier::gpu)
+        CHECK(kept_[command.place].erase(command.item.value) == 1);
     }
   }
   void carry_out(const engine::SetTimer& command) { timer_ = std::min(timer_, command.at); }
@@ -368,6 +399,9 @@ class SmallWorld {
       content = std::move(found->second);
       content.written = ++written_;
       making_.erase(found);
+      for (const auto& [place, sample] : keeping_[made->request.id.value])
+        CHECK(kept_[place].insert(sample.value).second);
+      keeping_.erase(made->request.id.value);
     } else if (const auto* copied = std::get_if<engine::TransferDone>(&event)) {
       const Copy& copy = copies_.at(copied->request.id.value);
       const Content& from = content_.at(copy.from);
@@ -434,6 +468,10 @@ class SmallWorld {
   std::uint64_t samples_dropped_ = 0;
   std::uint64_t samples_read_ = 0;
   std::uint64_t adoptions_ = 0;
+  std::map<std::uint32_t, Place> places_;          // of shares, as commands have told
+  std::map<Place, std::set<std::uint64_t>> kept_;  // samples on GPUs
+  std::map<std::uint64_t, std::vector<std::pair<Place, SampleId>>> keeping_;  // by preparation
+  std::uint64_t read_from_gpus_ = 0;
   std::uint64_t steps_ = 0;
   std::uint64_t operations_most_ = 0;
   std::map<std::uint64_t, std::uint64_t> decoded_;  // by sample: times
