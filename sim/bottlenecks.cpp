@@ -58,6 +58,7 @@ bool double_cache(input::Scenario& scenario) {
   for (input::NodeModel& node : cluster.nodes) {
     node.cache *= 2;
     node.nvme *= 2;
+    node.gpu.cache *= 2;
   }
   return true;
 }
@@ -78,6 +79,14 @@ bool double_in_nodes(input::Scenario& scenario) {
   return any;
 }
 
+// The links of a node to all of its GPUs, and of each GPU.
+bool double_pcie(input::Scenario& scenario) {
+  bool any = double_in_nodes<&input::NodeModel::pcie_bytes_per_s>(scenario);
+  for (input::NodeModel& node : scenario.cluster.nodes)
+    any = double_rate(node.gpu.pcie_bytes_per_s) || any;
+  return any;
+}
+
 constexpr std::pair<const char*, bool (*)(input::Scenario&)> kDoublings[] = {
     {"storage", double_storage},
     {"drives", double_drives},
@@ -86,7 +95,7 @@ constexpr std::pair<const char*, bool (*)(input::Scenario&)> kDoublings[] = {
     {"cache", double_cache},
     {"network", double_network},
     {"memory", double_in_nodes<&input::NodeModel::memory_bytes_per_s>},
-    {"pcie", double_in_nodes<&input::NodeModel::pcie_bytes_per_s>}};
+    {"pcie", double_pcie}};
 
 // By the work done in a second, because a run that is cut takes as long with more of everything.
 double speedup(double now_per_s, double then_per_s) {

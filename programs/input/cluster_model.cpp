@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "core/engine/event.h"
+
 namespace batchflow::input {
 
 namespace {
@@ -179,6 +181,31 @@ Bytes read_part(config::ConfigSection& section, std::string_view key, Bytes whol
   return size.bytes_of(whole);
 }
 
+GpuModel read_gpu(config::ConfigSection& section, const NodeModel& node) {
+  GpuModel gpu;
+  section.section("gpu", [&](config::ConfigSection& of_gpu) {
+    if (node.gpus == 0)
+      section.refuse("gpu", "the node has no GPU", "write gpus: 1, or leave it out");
+    if (node.gpus > engine::kGpusMost)
+      section.refuse("gpu", fmt::format("the node has {} GPUs", node.gpus),
+                     fmt::format("write at most {} GPUs a node", engine::kGpusMost));
+    const Size size = of_gpu.size("cache", {false, 0, {}});
+    if (size.relative && node.gpu_memory == 0)
+      of_gpu.refuse("cache", "a part of a memory that is not known", "write bytes, or gpu_memory");
+    if (node.gpu_memory > 0) {
+      gpu.cache = size.bytes_of(node.gpu_memory);
+      if (gpu.cache > node.gpu_memory)
+        of_gpu.refuse("cache", fmt::format("more than the {} bytes of gpu_memory", node.gpu_memory),
+                      "write less, as 20%");
+    } else {
+      gpu.cache = size.bytes;
+    }
+    gpu.pcie_bytes_per_s = rate(of_gpu, "pcie_bytes_per_s");
+    gpu.copy_engines = count(of_gpu, "copy_engines", gpu.copy_engines, 1, 64);
+  });
+  return gpu;
+}
+
 NodeModel read_node(config::ConfigSection& section, const std::vector<LinkModel>& links) {
   NodeModel node;
   node.name = required_name(section);
@@ -199,6 +226,7 @@ NodeModel read_node(config::ConfigSection& section, const std::vector<LinkModel>
   node.link = find_link(section, "link", links);
   node.store_weight = section.number("store_weight", 1, 1e-6, 1e6);
   node.gpu_memory = section.bytes("gpu_memory", node.gpu_memory, 0);
+  node.gpu = read_gpu(section, node);
   section.section("nvme", [&](config::ConfigSection& nvme) {
     nvme.require("size", "the bytes that it holds");
     const Bytes size = nvme.bytes("size", 0, 1);

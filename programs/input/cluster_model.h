@@ -71,6 +71,13 @@ struct LinkModel {
   int up = -1;  // the index of the link above; -1: the root, where all meet
 };
 
+// What each GPU of a node keeps, and how bytes come to it.
+struct GpuModel {
+  Bytes cache = 0;                 // of its memory, for decoded samples
+  double pcie_bytes_per_s = 0;     // of its link to the node's memory, each way; 0: no limit
+  std::uint32_t copy_engines = 1;  // copies under way at once, each way; the others wait their turn
+};
+
 struct NodeModel {
   std::string name;
   std::uint32_t cores = 1;    // for preparation
@@ -91,8 +98,9 @@ struct NodeModel {
   Duration nic_latency{0};
   double store_weight = 1;  // of its readers beside those of other nodes, where the store is short
   int link = -1;            // the link of its network card; -1: the root
-  Bytes gpu_memory = 0;     // of each GPU, for batches and what training keeps there; 0: enough
-  Bytes nvme = 0;           // for caches
+  Bytes gpu_memory = 0;     // of each GPU, for all that is there; 0: enough
+  GpuModel gpu;
+  Bytes nvme = 0;  // for caches
   DriveModel nvme_drive;
 };
 

@@ -37,6 +37,8 @@ cluster:                # or the name or path of a cluster, as `cluster: laptop`
       link: ''                # the link its network card leads to; '': all meet
       gpu_memory: 0           # of each GPU; 0: enough for all batches
       store_weight: 1         # of its readers, where those of several nodes share the store
+      # gpu: {cache: 20gb, pcie_bytes_per_s: 55gb, copy_engines: 1}
+      #                         # of each GPU; cache: of gpu_memory, for decoded samples
       # nvme: {size: 1tb, cache: 100%, bytes_per_s: 3gb, write_bytes_per_s: 2gb, latency: 80us}
       #                         # and what a store has
   store:

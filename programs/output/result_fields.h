@@ -21,9 +21,10 @@ namespace batchflow::output {
   }
 
 BATCHFLOW_RESULT(Waits, storage_s, drive_s, network_s, cores_s, preparation_s, delivery_s, other_s)
-BATCHFLOW_RESULT(CachedBytes, encoded_dram, decoded_dram, prepared_dram, encoded_nvme, decoded_nvme)
-BATCHFLOW_RESULT(ClusterSizes, nodes, gpus, cores, cache_bytes, nvme_bytes, store_bytes_per_s,
-                 network_bytes_per_s, pcie_bytes_per_s)
+BATCHFLOW_RESULT(CachedBytes, encoded_dram, decoded_dram, prepared_dram, encoded_nvme, decoded_nvme,
+                 decoded_gpu)
+BATCHFLOW_RESULT(ClusterSizes, nodes, gpus, cores, cache_bytes, nvme_bytes, gpu_cache_bytes,
+                 store_bytes_per_s, network_bytes_per_s, pcie_bytes_per_s)
 BATCHFLOW_RESULT(BufferResult, exemplars, classes, class_least, class_most, age)
 BATCHFLOW_RESULT(LiveResult, lag_mean_s, lag_p50_s, lag_p99_s, fill_age_s)
 BATCHFLOW_RESULT(MixtureResult, changes, weight_least, weight_most, loss_mean, loss_most)
@@ -35,12 +36,13 @@ BATCHFLOW_RESULT(JobResult, name, user, dataset, state, refusal, ranks, epochs, 
 BATCHFLOW_RESULT(Aggregate, samples_per_s, stall_fraction, au, hit_ratio, cached_bytes_most,
                  samples, samples_requested, samples_read, storage_bytes, storage_reads,
                  store_requests, requests_again, requests_price, store_written_bytes,
-                 store_restored_bytes, nvme_bytes, nvme_written_bytes, network_bytes, pcie_bytes,
-                 preparations, prepared_blocks, remade_blocks, repeats, preparation_s,
-                 cancelled_read_bytes, cancelled_preparation_s, failed_reads, replaced_samples,
-                 lost_samples, repeated_samples, jct_s, jct_p95_s, slowdown, fairness,
-                 user_fairness, cost, cost_per_million_samples, fill_ratio, thinned_ratio,
-                 lag_p50_s, lag_p99_s, buffer_classes, buffer_evenness, buffer_age)
+                 store_restored_bytes, nvme_bytes, nvme_written_bytes, gpu_read_bytes,
+                 gpu_written_bytes, network_bytes, pcie_bytes, preparations, prepared_blocks,
+                 remade_blocks, repeats, preparation_s, cancelled_read_bytes,
+                 cancelled_preparation_s, failed_reads, replaced_samples, lost_samples,
+                 repeated_samples, jct_s, jct_p95_s, slowdown, fairness, user_fairness, cost,
+                 cost_per_million_samples, fill_ratio, thinned_ratio, lag_p50_s, lag_p99_s,
+                 buffer_classes, buffer_evenness, buffer_age)
 BATCHFLOW_RESULT(StepResult, pipeline, dataset, step, core_s)
 BATCHFLOW_RESULT(SourceResult, dataset, made, lost, late, thinned, taken, waiting, waiting_most,
                  dropped, kept_bytes_most)

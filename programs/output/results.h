@@ -35,6 +35,7 @@ struct CachedBytes {
   std::uint64_t prepared_dram = 0;  // blocks, and batches on their way
   std::uint64_t encoded_nvme = 0;
   std::uint64_t decoded_nvme = 0;
+  std::uint64_t decoded_gpu = 0;
 };
 
 // The capacities of the cluster; a rate of 0 is no limit.
@@ -44,6 +45,7 @@ struct ClusterSizes {
   std::uint64_t cores = 0;
   std::uint64_t cache_bytes = 0;  // of memory
   std::uint64_t nvme_bytes = 0;
+  std::uint64_t gpu_cache_bytes = 0;  // of the memory of all GPUs
   double store_bytes_per_s = 0;    // at its best number of readers; no more than its link carries
   double network_bytes_per_s = 0;  // of the network cards of all nodes, one way
   double pcie_bytes_per_s = 0;     // of all nodes
@@ -123,7 +125,7 @@ struct Aggregate {
   double au = 0;
   // The share of the samples that preparations asked for and that were not read from the store.
   double hit_ratio = 0;
-  // At any moment, in all forms, in the memory and on the drives of all nodes.
+  // At any moment, in all forms, in the memory, on the drives and on the GPUs of all nodes.
   std::uint64_t cached_bytes_most = 0;
   std::uint64_t samples = 0;
   std::uint64_t samples_requested = 0;  // by preparations and lists
@@ -137,9 +139,11 @@ struct Aggregate {
   std::uint64_t store_restored_bytes = 0;  // checkpoints, read back
   std::uint64_t nvme_bytes = 0;            // read
   std::uint64_t nvme_written_bytes = 0;
+  std::uint64_t gpu_read_bytes = 0;  // of samples kept in the memory of GPUs
+  std::uint64_t gpu_written_bytes = 0;
   std::uint64_t network_bytes = 0;  // between nodes, and from the store where it has links
-  std::uint64_t pcie_bytes = 0;
-  std::uint64_t preparations = 0;  // samples prepared
+  std::uint64_t pcie_bytes = 0;     // to GPUs and from them
+  std::uint64_t preparations = 0;   // samples prepared
   std::uint64_t prepared_blocks = 0;
   std::uint64_t remade_blocks = 0;
   std::uint64_t repeats = 0;

@@ -53,7 +53,7 @@ Distribution distribution(std::vector<double> values) {
 
 double cached_bytes(const output::CachedBytes& cached) {
   return static_cast<double>(cached.encoded_dram + cached.decoded_dram + cached.prepared_dram +
-                             cached.encoded_nvme + cached.decoded_nvme);
+                             cached.encoded_nvme + cached.decoded_nvme + cached.decoded_gpu);
 }
 
 ReplaySummary summary_of(const output::RunResult& run) {

@@ -212,7 +212,8 @@ std::string cache(Runs runs) {
                        {"decoded, memory", "c4", &output::CachedBytes::decoded_dram},
                        {"prepared, memory", "c2", &output::CachedBytes::prepared_dram},
                        {"encoded, drives", "c5", &output::CachedBytes::encoded_nvme},
-                       {"decoded, drives", "c3", &output::CachedBytes::decoded_nvme}};
+                       {"decoded, drives", "c3", &output::CachedBytes::decoded_nvme},
+                       {"decoded, GPUs", "c1", &output::CachedBytes::decoded_gpu}};
   for (const output::RunResult& run : plotted(runs)) {
     const Spans spans(run.makespan_s, kSpans);
     Chart chart;
@@ -221,7 +222,8 @@ std::string cache(Runs runs) {
     chart.y = Axis::bytes;
     chart.x = spans.middles();
     chart.stacked = true;
-    chart.limit = static_cast<double>(run.cluster.cache_bytes + run.cluster.nvme_bytes);
+    chart.limit = static_cast<double>(run.cluster.cache_bytes + run.cluster.nvme_bytes +
+                                      run.cluster.gpu_cache_bytes);
     for (const Kept& form : kept) {
       auto values = levels(run, spans, [&](const output::SeriesPoint& point) {
         return static_cast<double>(point.cached.*form.bytes);

@@ -41,6 +41,8 @@ void Backend::bring_up() {
     const NodeId id(static_cast<std::uint32_t>(i));
     reports_.fact(engine::NodeJoined{id, model.workers > 0 ? model.workers : model.cores});
     reports_.fact(engine::CapacityChanged{{id, Tier::dram, 0}, model.cache});
+    for (std::uint16_t gpu = 0; model.gpu.cache > 0 && gpu < model.gpus; ++gpu)
+      reports_.fact(engine::CapacityChanged{{id, Tier::gpu, gpu}, model.gpu.cache});
     if (model.nvme > 0) reports_.fact(engine::CapacityChanged{{id, Tier::nvme, 0}, model.nvme});
   }
 }
@@ -124,6 +126,7 @@ void Backend::on(const engine::Read& command) {
   const std::size_t from = index_of(command.from.node);
   if (command.from.tier == Tier::nvme)
     platform_.read_nvme(task, from, amount, read_chance(Chance::nvme_latency, command));
+  if (command.from.tier == Tier::gpu) platform_.from_gpu(task, from, command.from.device, bytes);
   if (from != to) platform_.copy(task, from, to, bytes);
   if (keeps_on_drive(command)) platform_.write_nvme(task, index_of(command.keep_at.node), bytes);
   tasks_.go(task);
@@ -137,6 +140,7 @@ void Backend::count_read(const engine::Read& command, std::uint64_t samples, Byt
     if (platform_.store_is_remote(index_of(command.to.node))) counters_.network_bytes += bytes;
   } else {
     if (command.from.tier == Tier::nvme) counters_.nvme_bytes += bytes;
+    if (command.from.tier == Tier::gpu) counters_.gpu_read_bytes += bytes;
     if (command.from.node != command.to.node) counters_.network_bytes += bytes;
   }
   if (keeps_on_drive(command)) counters_.nvme_written_bytes += bytes;
@@ -216,6 +220,12 @@ void Backend::on(const engine::Prepare& command) {
   worker.visits = command.samples() * preparation.epochs;
   worker.decodings = decodings_of(command);
   worker.began = kernel_.now();
+  worker.keeps_at = watch_.decoded_at(command.decoded_share, command.node);
+  const auto kept = std::count_if(command.ingredients.begin(), command.ingredients.end(),
+                                  [](const auto& one) { return one.keep_decoded; });
+  worker.keeps = worker.keeps_at.tier == Tier::gpu
+                     ? static_cast<std::uint64_t>(kept) * preparation.info.decoded_bytes
+                     : 0;
   counters_.samples_requested += preparation.stored(worker.visits);
   counters_.samples_decoded += preparation.stored(worker.decodings);
   // Copies name the share alone.
@@ -243,6 +253,7 @@ void Backend::prepare_stream(const engine::Prepare& command) {
   const auto work = [this, index, node, most](TaskId task) {
     running_.at(workers_[index].request.id.value).worker = index;
     platform_.prepare(task, node, workers_[index].core_s, most);
+    keep_on_gpu(task, workers_[index]);
     tasks_.go(task);
   };
   const bool first_read = scenario_.engine.workers_held_during_reads;
@@ -255,6 +266,13 @@ void Backend::prepare_stream(const engine::Prepare& command) {
   if (!first_read) return work(task);
   running_.at(command.request.id.value).worker = index;
   tasks_.go(task);
+}
+
+// What is kept on a GPU goes there while the rest of the block is prepared.
+void Backend::keep_on_gpu(TaskId task, const Worker& worker) {
+  if (worker.keeps == 0) return;
+  counters_.gpu_written_bytes += worker.keeps;
+  platform_.to_gpu(task, index_of(worker.node), worker.keeps_at.device, worker.keeps);
 }
 
 void Backend::prepare_for(std::uint32_t index, Duration time) {
@@ -272,6 +290,7 @@ void Backend::prepare_for(std::uint32_t index, Duration time) {
     prepared(index);
   });
   running_.at(worker.request.id.value).worker = index;
+  keep_on_gpu(task, worker);
   if (model.workers_help) {
     worker.core_s = seconds(time + more);
     worker.waits = task;
@@ -439,14 +458,15 @@ void Backend::on(const engine::Deliver& command) {
   std::uint64_t items = command.ingredients.size();
   for (const order::Slice& slice : command.slices) items += slice.to - slice.from;
   const Bytes bytes = items * preparation.moved_bytes * preparation.epochs;
-  counters_.pcie_bytes += bytes;
   const std::size_t node = handler_.node_of(command.job, command.rank);
   const input::OverheadModel& overhead = scenario_.cluster.nodes[node].overhead;
   const double samples = static_cast<double>(batch.samples + batch.fillers + batch.rehearsed);
   platform_.work(
       task, node,
       overhead.batch + overhead.wake + duration_of(overhead.ns_per_sample * samples * 1e-9));
-  platform_.to_gpu(task, node, bytes);
+  const std::vector<std::size_t> gpus = handler_.gpus_of(command.job, command.rank);
+  for (std::size_t i = 0; i < gpus.size(); ++i)
+    platform_.to_gpu(task, node, gpus[i], bytes * (i + 1) / gpus.size() - bytes * i / gpus.size());
   tasks_.go(task);
 }
 

@@ -48,6 +48,8 @@ class CompletionHandler {
   virtual void mixture_set(const engine::MixtureSet& command) = 0;
   // The node of a rank of the job, and how the job's items are prepared.
   virtual std::size_t node_of(JobId job, Rank rank) const = 0;
+  // The GPUs of that node that are the rank's.
+  virtual std::vector<std::size_t> gpus_of(JobId job, Rank rank) const = 0;
   virtual const Workload::Preparation& preparation(JobId job) const = 0;
 
  protected:
@@ -86,6 +88,8 @@ class Backend {
     std::uint64_t visits = 0;     // of items, in all epochs that the block stands for
     std::uint64_t decodings = 0;  // of these visits, from the stored form
     PipelineId pipeline;
+    Place keeps_at{};  // what it decodes, in the memory of a GPU
+    Bytes keeps = 0;
     TaskId waits = 0;   // for its turn
     double core_s = 0;  // of its cores together, if they prepare together
     Instant began{};
@@ -118,6 +122,7 @@ class Backend {
 
   TaskId begin(const engine::Request& request, Then over);
   void count_read(const engine::Read& command, std::uint64_t samples, Bytes bytes);
+  void keep_on_gpu(TaskId task, const Worker& worker);
   void prepare_for(std::uint32_t worker, Duration time);
   void take_turn(std::size_t node);
   void turn_over(std::uint32_t worker);

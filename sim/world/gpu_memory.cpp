@@ -11,8 +11,8 @@ namespace {
 Bytes least_gpu_memory(const input::ClusterModel& cluster, const Job& job) {
   Bytes least = UINT64_MAX;
   for (const NodeId node : job.gpus) {
-    const Bytes memory = cluster.nodes[node.value].gpu_memory;
-    if (memory > 0) least = std::min(least, memory);
+    const input::NodeModel& model = cluster.nodes[node.value];
+    if (model.gpu_memory > 0) least = std::min(least, model.gpu_memory - model.gpu.cache);
   }
   return least;
 }

@@ -9,6 +9,7 @@ namespace batchflow::world {
 GpuQueue::GpuQueue(const input::ClusterModel& cluster) {
   for (const input::NodeModel& node : cluster.nodes) {
     free_.push_back(node.gpus);
+    in_use_.emplace_back(node.gpus, false);
     all_free_ += node.gpus;
   }
 }
@@ -63,7 +64,20 @@ std::vector<NodeId> GpuQueue::take_first(std::uint32_t wanted) {
   return ranks;
 }
 
-void GpuQueue::give_back(const std::vector<NodeId>& ranks) {
+std::vector<std::uint32_t> GpuQueue::number(const std::vector<NodeId>& ranks) {
+  std::vector<std::uint32_t> numbers;
+  for (const NodeId node : ranks) {
+    std::vector<bool>& in_use = in_use_[node.value];
+    const auto first = std::find(in_use.begin(), in_use.end(), false);
+    *first = true;
+    numbers.push_back(static_cast<std::uint32_t>(first - in_use.begin()));
+  }
+  return numbers;
+}
+
+void GpuQueue::give_back(const std::vector<NodeId>& ranks,
+                         const std::vector<std::uint32_t>& numbers) {
+  for (std::size_t i = 0; i < ranks.size(); ++i) in_use_[ranks[i].value][numbers[i]] = false;
   for (const NodeId node : ranks) {
     if (const auto away = free_then_.find(node); away != free_then_.end()) {
       ++away->second;

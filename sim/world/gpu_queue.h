@@ -27,7 +27,9 @@ class GpuQueue {
   std::optional<std::vector<NodeId>> take(const input::JobModel& job);
   bool all_taken() const { return all_free_ == 0; }
   std::uint64_t free() const { return all_free_; }
-  void give_back(const std::vector<NodeId>& ranks);
+  // Which GPUs of these nodes they are: the first that no other job has.
+  std::vector<std::uint32_t> number(const std::vector<NodeId>& ranks);
+  void give_back(const std::vector<NodeId>& ranks, const std::vector<std::uint32_t>& numbers);
   // The GPUs of a node that is down belong to no job, until the node is up again.
   void node_down(NodeId node);
   void node_up(NodeId node);
@@ -36,7 +38,8 @@ class GpuQueue {
   std::optional<std::vector<NodeId>> take_in_turn(const input::JobModel& job);
   std::vector<NodeId> take_first(std::uint32_t ranks);
 
-  std::vector<std::uint32_t> free_;  // by node
+  std::vector<std::uint32_t> free_;        // by node
+  std::vector<std::vector<bool>> in_use_;  // by node and GPU
   std::map<NodeId, std::uint32_t>
       free_then_;  // of nodes that are down: how many will be free when they are up
   std::uint64_t all_free_ = 0;

@@ -63,9 +63,10 @@ struct Job {
   Instant ended{};
 
   // job_schedule.h: where it is.
-  std::vector<NodeId> gpus;   // the node of each
-  std::vector<NodeId> nodes;  // of its ranks
-  std::vector<NodeId> ring;   // its nodes, each once
+  std::vector<NodeId> gpus;                // the node of each
+  std::vector<std::uint32_t> gpu_numbers;  // which of that node's it is
+  std::vector<NodeId> nodes;               // of its ranks
+  std::vector<NodeId> ring;                // its nodes, each once
   Instant has_gpus_since{};
 
   // job_training.h: its steps. A rank is between the exchange of a step and the next step's begin

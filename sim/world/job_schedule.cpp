@@ -28,7 +28,8 @@ void JobSchedule::give_gpus() {
     auto nodes = gpus_.take(*job.model);
     if (!nodes && make_room_for(index)) nodes = gpus_.take(*job.model);
     if (nodes) {
-      assign(job, std::move(*nodes));
+      std::vector<std::uint32_t> numbers = gpus_.number(*nodes);
+      assign(job, std::move(*nodes), std::move(numbers));
       with_gpus_.insert(index);
       job.has_gpus_since = world_.kernel.now();
       if (preempts()) watch_for_much(index);
@@ -42,13 +43,15 @@ void JobSchedule::give_gpus() {
 
 void JobSchedule::give_back(const Job& job) {
   with_gpus_.erase(jobs_.index_of(job));
-  gpus_.give_back(job.gpus);
+  gpus_.give_back(job.gpus, job.gpu_numbers);
 }
 
 // Where blocks stand for streams of them, GPUs that move on together anyway are one rank. There are
 // as many ranks as a step has blocks, on nodes of their own as far as there are so many.
-void JobSchedule::assign(Job& job, std::vector<NodeId> gpus) const {
+void JobSchedule::assign(Job& job, std::vector<NodeId> gpus,
+                         std::vector<std::uint32_t> numbers) const {
   job.gpus = std::move(gpus);
+  job.gpu_numbers = std::move(numbers);
   job.nodes = job.gpus;
   job.ring = job.gpus;
   std::sort(job.ring.begin(), job.ring.end());

@@ -39,7 +39,7 @@ class JobSchedule {
   void node_down(NodeId node) { gpus_.node_down(node); }
   void node_up(NodeId node) { gpus_.node_up(node); }
   // These GPUs are the job's: says on which nodes it has ranks.
-  void assign(Job& job, std::vector<NodeId> gpus) const;
+  void assign(Job& job, std::vector<NodeId> gpus, std::vector<std::uint32_t> numbers) const;
 
   const std::set<std::uint32_t>& with_gpus() const { return with_gpus_; }
   // The GPU time that a job with GPUs has had.

@@ -15,7 +15,7 @@ bool JobValidations::begin(std::uint32_t index) {
   ++job.holds;
   const Instant now = world_.kernel.now();
   if (own.state == Job::State::away) {
-    schedule_.assign(own, job.gpus);
+    schedule_.assign(own, job.gpus, job.gpu_numbers);
     own.started = now;
     own.result->arrived_s = seconds(own.started);
     own.ranks.assign(own.nodes.size(), {});

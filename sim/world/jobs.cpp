@@ -60,6 +60,17 @@ std::size_t Jobs::node_of(JobId id, Rank rank) const {
   return jobs_.at(id).nodes[rank].value;
 }
 
+// A rank that stands for several GPUs has its part of those on its node.
+std::vector<std::size_t> Jobs::gpus_of(JobId id, Rank rank) const {
+  const Job& job = jobs_.at(id);
+  const NodeId node = job.nodes[rank];
+  if (job.nodes.size() == job.gpus.size()) return {job.gpu_numbers[rank]};
+  std::vector<std::size_t> gpus;
+  for (std::size_t i = 0; i < job.gpus.size(); ++i)
+    if (job.gpus[i] == node) gpus.push_back(job.gpu_numbers[i]);
+  return gpus;
+}
+
 const Workload::Preparation& Jobs::preparation(JobId id) const {
   return *jobs_.at(id).preparation;
 }

@@ -59,6 +59,7 @@ class Jobs final : public CompletionHandler,
   void epoch_ended(const engine::EpochEnded& command) override;
   void mixture_set(const engine::MixtureSet& command) override;
   std::size_t node_of(JobId job, Rank rank) const override;
+  std::vector<std::size_t> gpus_of(JobId job, Rank rank) const override;
   const Workload::Preparation& preparation(JobId job) const override;
 
  private:

@@ -59,7 +59,7 @@ Platform::Platform(Kernel& kernel, Tasks& tasks, Counters& counters,
                       drive(node.name + ".nvme", node.nvme_drive, hardware_.nvme(nodes_.size())),
                       server(node.name + ".memory", node.memory_bytes_per_s),
                       server(node.name + ".pcie", node.pcie_bytes_per_s),
-                      server(node.name + ".cores", processors(node))});
+                      server(node.name + ".cores", processors(node)), gpus_of(node)});
   }
   const auto limited = [&](const input::NodeModel& node) { return limits(node); };
   if (cluster.store_nic_bytes_per_s > 0 || link_limits(cluster.store_link) ||
@@ -68,8 +68,21 @@ Platform::Platform(Kernel& kernel, Tasks& tasks, Counters& counters,
   }
 }
 
-Server Platform::server(const std::string& name, double speed) {
-  return Server(speed > 0 ? simgrid_api::add_host(kernel_.zone(), name, speed) : nullptr);
+Server Platform::server(const std::string& name, double speed, std::uint32_t flows_most) {
+  return Server(speed > 0 ? simgrid_api::add_host(kernel_.zone(), name, speed) : nullptr,
+                flows_most);
+}
+
+std::vector<Platform::GpuPart> Platform::gpus_of(const input::NodeModel& node) {
+  std::vector<GpuPart> gpus;
+  const input::GpuModel& model = node.gpu;
+  if (model.pcie_bytes_per_s == 0) return gpus;
+  for (std::uint32_t i = 0; i < node.gpus; ++i) {
+    const std::string name = node.name + ".gpu" + std::to_string(i);
+    gpus.push_back({server(name + ".to", model.pcie_bytes_per_s, model.copy_engines),
+                    server(name + ".from", model.pcie_bytes_per_s, model.copy_engines)});
+  }
+  return gpus;
 }
 
 // A drive's rate for all flows depends on their number, and on its present speed.
@@ -363,9 +376,20 @@ void Platform::prepare(TaskId task, std::size_t node, double core_s, std::uint32
   tasks_.add_work(task, nodes_[node].cores, {core_s, static_cast<double>(cores_most)});
 }
 
-void Platform::to_gpu(TaskId task, std::size_t node, Bytes bytes) {
-  Server& pcie = nodes_[node].pcie;
-  if (pcie.limited()) tasks_.add_work(task, pcie, {static_cast<double>(bytes)});
+void Platform::pass(TaskId task, Server& server, Bytes bytes) {
+  if (server.limited()) tasks_.add_work(task, server, {static_cast<double>(bytes)});
+}
+
+void Platform::to_gpu(TaskId task, std::size_t node, std::size_t gpu, Bytes bytes) {
+  pass(task, nodes_[node].pcie, bytes);
+  if (gpu < nodes_[node].gpus.size()) pass(task, nodes_[node].gpus[gpu].to, bytes);
+  counters_.pcie_bytes += bytes;
+}
+
+void Platform::from_gpu(TaskId task, std::size_t node, std::size_t gpu, Bytes bytes) {
+  pass(task, nodes_[node].pcie, bytes);
+  if (gpu < nodes_[node].gpus.size()) pass(task, nodes_[node].gpus[gpu].from, bytes);
+  counters_.pcie_bytes += bytes;
 }
 
 }  // namespace batchflow::world

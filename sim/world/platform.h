@@ -72,7 +72,9 @@ class Platform {
   void copy(TaskId task, std::size_t from_node, std::size_t to_node, Bytes bytes);
   // From several nodes that each have a part of it: the limits of single nodes do not count.
   void gather(TaskId task, std::size_t to_node, Bytes bytes);
-  void to_gpu(TaskId task, std::size_t node, Bytes bytes);
+  // To a GPU of the node from its memory, and back.
+  void to_gpu(TaskId task, std::size_t node, std::size_t gpu, Bytes bytes);
+  void from_gpu(TaskId task, std::size_t node, std::size_t gpu, Bytes bytes);
   // What takes a core for so long, beside preparation: of the node's processors where it has them.
   void work(TaskId task, std::size_t node, Duration core_time);
   // On a node with cores that prepare together, or are shared with others: `core_s` seconds of one
@@ -107,12 +109,17 @@ class Platform {
     Server metadata;
     Server writes;
   };
+  struct GpuPart {
+    Server to;
+    Server from;
+  };
   struct NodePart {
     simgrid::s4u::Host* endpoint = nullptr;
     Drive nvme;
     Server memory;
     Server pcie;
-    Server cores;  // if they prepare together
+    Server cores;               // if they prepare together
+    std::vector<GpuPart> gpus;  // where a scenario says something of them
   };
 
   class Tree;
@@ -122,7 +129,10 @@ class Platform {
     bool nudged = false;  // its rate is the next number above
   };
 
-  Server server(const std::string& name, double speed);
+  Server server(const std::string& name, double speed,
+                std::uint32_t flows_most = Server::kFlowsMost);
+  std::vector<GpuPart> gpus_of(const input::NodeModel& node);
+  void pass(TaskId task, Server& server, Bytes bytes);
   Drive drive(const std::string& name, const input::DriveModel& model, std::uint32_t hardware);
   void build_network();
   simgrid::s4u::Host* endpoint(simgrid::s4u::NetZone& zone, const std::string& name,

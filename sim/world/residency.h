@@ -32,7 +32,8 @@ class Residency {
   Bytes most() const { return most_; }
 
  private:
-  using Kept = std::array<std::array<Bytes, 2>, kForms>;  // by form; in memory, on drives
+  // By form; in memory, on drives, on GPUs.
+  using Kept = std::array<std::array<Bytes, 3>, kForms>;
 
   struct KeptSlot {
     Place place;

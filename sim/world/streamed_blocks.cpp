@@ -5,11 +5,12 @@
 namespace batchflow::world {
 
 void StreamedBlocks::add(std::vector<Source>& sources, std::size_t node,
-                         const Platform::Amount& amount) {
-  const auto same = std::find_if(sources.begin(), sources.end(),
-                                 [&](const Source& source) { return source.node == node; });
+                         const Platform::Amount& amount, std::size_t gpu) {
+  const auto same = std::find_if(sources.begin(), sources.end(), [&](const Source& source) {
+    return source.node == node && source.gpu == gpu;
+  });
   Platform::Amount& sum =
-      same != sources.end() ? same->amount : sources.emplace_back(Source{node, {}}).amount;
+      same != sources.end() ? same->amount : sources.emplace_back(Source{node, {}, gpu}).amount;
   sum.operations += amount.operations;
   sum.bytes += amount.bytes;
 }
@@ -17,13 +18,14 @@ void StreamedBlocks::add(std::vector<Source>& sources, std::size_t node,
 void StreamedBlocks::add(const engine::Read& command, Instant now, const Platform::Amount& amount) {
   BlockInput& input = coming_[block_key(command.lineage)];
   // Reads for a block that was given up do not count for the same block again.
-  if (input.since != now) input = {now, {}, 0, {}, {}, {}};
+  if (input.since != now) input = {now, {}, 0, {}, {}, {}, {}};
   if (command.from.tier == Tier::store) {
     input.store.operations += amount.operations;
     input.store.bytes += amount.bytes;
   } else {
     const std::size_t from = command.from.node.value;
     if (command.from.tier == Tier::nvme) add(input.drives, from, amount);
+    if (command.from.tier == Tier::gpu) add(input.gpus, from, amount, command.from.device);
     if (command.from.node != command.to.node) {
       input.peers += amount.bytes;
       if (std::find(input.from.begin(), input.from.end(), from) == input.from.end()) {
@@ -46,6 +48,8 @@ void StreamedBlocks::start(const engine::Prepare& command, TaskId task, Random c
     source.amount.readers = readers;
     platform_.read_nvme(task, source.node, source.amount, chance);
   }
+  for (const Source& source : input.gpus)
+    platform_.from_gpu(task, source.node, source.gpu, source.amount.bytes);
   for (const Source& source : input.written) {
     platform_.write_nvme(task, source.node, source.amount.bytes);
   }

@@ -30,6 +30,7 @@ class StreamedBlocks {
   struct Source {
     std::size_t node;
     Platform::Amount amount;
+    std::size_t gpu = 0;
   };
   struct BlockInput {
     Instant since{};
@@ -37,9 +38,11 @@ class StreamedBlocks {
     Bytes peers = 0;
     std::vector<std::size_t> from;  // nodes
     std::vector<Source> drives;
+    std::vector<Source> gpus;
     std::vector<Source> written;
   };
-  static void add(std::vector<Source>& sources, std::size_t node, const Platform::Amount& amount);
+  static void add(std::vector<Source>& sources, std::size_t node, const Platform::Amount& amount,
+                  std::size_t gpu = 0);
 
   Platform& platform_;
   std::unordered_map<std::uint64_t, BlockInput> coming_;  // by block; looked up, never walked

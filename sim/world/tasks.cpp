@@ -42,7 +42,7 @@ void Tasks::add_work(TaskId id, Server& server, const Kernel::Work& work) {
   BF_CHECK(server.limited());
   if (work.work <= 0) return;
   ++find(id)->open;
-  if (server.flows_ < Server::kFlowsMost) return start_part(id, server, work);
+  if (server.flows_ < server.flows_most_) return start_part(id, server, work);
   server.waiting_.push_back({id, work});
 }
 
@@ -95,7 +95,7 @@ void Tasks::part_over(TaskId id, const Server* server, bool by_transfer) {
 
 void Tasks::leave(Server& server) {
   --server.flows_;
-  while (server.flows_ < Server::kFlowsMost && !server.waiting_.empty()) {
+  while (server.flows_ < server.flows_most_ && !server.waiting_.empty()) {
     const Server::Waiting next = server.waiting_.front();
     server.waiting_.pop_front();
     if (find(next.task) != nullptr) start_part(next.task, server, next.work);

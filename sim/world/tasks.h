@@ -25,7 +25,8 @@ class Server {
   static constexpr std::uint32_t kFlowsMost = 512;
 
   // Null: there is no limit, and so nothing to share.
-  explicit Server(simgrid::s4u::Host* host = nullptr) : host_(host) {}
+  explicit Server(simgrid::s4u::Host* host = nullptr, std::uint32_t flows_most = kFlowsMost)
+      : host_(host), flows_most_(flows_most) {}
   bool limited() const { return host_ != nullptr; }
 
  private:
@@ -35,6 +36,7 @@ class Server {
     Kernel::Work work;
   };
   simgrid::s4u::Host* host_;
+  std::uint32_t flows_most_;  // under way at once
   std::uint32_t flows_ = 0;
   std::deque<Waiting> waiting_;
 };

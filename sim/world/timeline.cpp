@@ -148,7 +148,8 @@ std::string Timeline::json(std::span<const output::SeriesPoint> series,
                    R"("decoded":{},"prepared":{}}}}},)"
                    "\n",
                    when, cached.encoded_dram + cached.encoded_nvme,
-                   cached.decoded_dram + cached.decoded_nvme, cached.prepared_dram);
+                   cached.decoded_dram + cached.decoded_nvme + cached.decoded_gpu,
+                   cached.prepared_dram);
     fmt::format_to(
         out,
         R"({{"ph":"C","pid":0,"ts":{},"name":"ranks that stall","args":{{"ranks":{}}}}},)"

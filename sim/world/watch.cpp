@@ -50,6 +50,7 @@ void Watch::step(Instant now, std::span<const engine::Event> events,
 
 void Watch::on(const engine::NodeLost& event) {
   residency_.lose(event.node);
+  std::erase_if(decoded_at_, [&](const auto& one) { return one.second.node == event.node; });
   workers_.node_lost(event.node, now_);
 }
 
@@ -60,6 +61,7 @@ void Watch::on(const engine::Read& command) {
   const bool local = command.from.node == command.to.node;
   read.cause = command.from.tier == Tier::store  ? Cause::storage
                : command.from.tier == Tier::nvme ? Cause::drive
+               : command.from.tier == Tier::gpu  ? Cause::delivery
                : local                           ? Cause::other
                                                  : Cause::network;
   read.block = command.lineage.name;
@@ -67,9 +69,10 @@ void Watch::on(const engine::Read& command) {
   read.block_key = block_key(command.lineage);
   if (timeline_ != nullptr) {
     read.lane = true;
-    read.span.track = command.from.tier == Tier::store ? lane("store", "read")
-                      : command.from.tier == Tier::nvme
-                          ? lane(name_of(command.from.node), "drive")
+    read.span.track = command.from.tier == Tier::store  ? lane("store", "read")
+                      : command.from.tier == Tier::nvme ? lane(name_of(command.from.node), "drive")
+                      : command.from.tier == Tier::gpu
+                          ? lane(name_of(command.from.node), "gpu read")
                           : lane(name_of(command.to.node), "peer read");
   }
   if (!command.keep.is_none()) {
@@ -136,6 +139,7 @@ void Watch::on(const engine::Prepare& command) {
   }
   if (decoded > 0) {
     running.items_share = command.decoded_share;
+    running.items_place = decoded_at(command.decoded_share, command.node);
     running.items_bytes = decoded * info.decoded_bytes;
     item_bytes_[command.decoded_share.value] = info.decoded_bytes;
   }
@@ -249,7 +253,7 @@ void Watch::read_done(RequestId id, Running& read) {
 void Watch::prepared(Running& running) {
   residency_.put(running.share, running.slot, running.place, running.bytes);
   if (!running.items_share.is_none()) {
-    residency_.add(running.place, Form::decoded, running.items_bytes);
+    residency_.add(running.items_place, Form::decoded, running.items_bytes);
   }
   running.progress.prepared = Sourced{running.span, running.cause};
   running.progress.gathered.reset();

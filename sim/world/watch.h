@@ -49,6 +49,13 @@ class Watch {
     if (found != running_.end()) found->second.cause = cause;
   }
 
+  // Where a preparation on the node keeps what goes into this share of decoded samples.
+  Place decoded_at(ShareId share, NodeId node) const {
+    const auto found = decoded_at_.find(share.value);
+    const bool here = found != decoded_at_.end() && found->second.node == node;
+    return here ? found->second : Place{node, Tier::dram, 0};
+  }
+
   // What a rank did until now, since `from`; by jobs, without a gap.
   enum class Doing : std::uint8_t { stall, compute, idle };
   void spent(JobId job, Rank rank, std::uint64_t step, Doing doing, Instant from, Instant now);
@@ -95,6 +102,7 @@ class Watch {
     ShareId share = ShareId::none();
     SlotId slot = SlotId::none();
     ShareId items_share = ShareId::none();  // into which items go
+    Place items_place{};                    // of a preparation: where that is
     Form form = Form::encoded;
     Bytes bytes = 0;        // into the slot, or of items
     Bytes items_bytes = 0;  // of a preparation: decoded items
@@ -133,6 +141,7 @@ class Watch {
   void on(const engine::Transfer& command);
   void on(const engine::Deliver& command);
   void on(const engine::Drop& command);
+  void on(const engine::Adopt& command) { decoded_at_[command.share.value] = command.place; }
   void on(const engine::Cancel& command) { over(command.request.id, engine::Outcome::failed); }
   void on(const engine::Release& command) { staged_.erase(command.request.id.value); }
   template <class Other>
@@ -173,6 +182,7 @@ class Watch {
   // By share: the size of an item, encoded (0: the catalogue's) or decoded, or of a prepared item.
   std::unordered_map<std::uint32_t, Bytes> item_bytes_;
   std::unordered_map<std::uint32_t, DatasetId> dataset_of_;  // of shares of encoded items
+  std::unordered_map<std::uint32_t, Place> decoded_at_;      // shares of decoded items
 };
 
 }  // namespace batchflow::world

@@ -29,6 +29,7 @@ output::ClusterSizes sizes_of(const input::ClusterModel& cluster) {
     sizes.cores += node.cores;
     sizes.cache_bytes += node.cache;
     sizes.nvme_bytes += node.nvme;
+    sizes.gpu_cache_bytes += node.gpu.cache * node.gpus;
     sizes.network_bytes_per_s += node.nic_bytes_per_s;
     sizes.pcie_bytes_per_s += node.pcie_bytes_per_s;
     all_cards = all_cards && node.nic_bytes_per_s > 0;
@@ -245,6 +246,8 @@ output::Aggregate World::aggregate(const output::RunResult& run) const {
   sum.store_restored_bytes = counted.restored_bytes;
   sum.nvme_bytes = counted.nvme_bytes;
   sum.nvme_written_bytes = counted.nvme_written_bytes;
+  sum.gpu_read_bytes = counted.gpu_read_bytes;
+  sum.gpu_written_bytes = counted.gpu_written_bytes;
   sum.network_bytes = counted.network_bytes;
   sum.pcie_bytes = counted.pcie_bytes;
   sum.preparations = counted.samples_prepared;
