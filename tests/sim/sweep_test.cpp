@@ -273,7 +273,8 @@ TEST_CASE("policies that all runs of a study have are shown, with their preset")
   CHECK(result["study"]["policies"] == json{{"preset", "independent"},
                                             {"eviction.encoded", "lru"},
                                             {"eviction.decoded", "lru"},
-                                            {"eviction.drive", "lru"}});
+                                            {"eviction.drive", "lru"},
+                                            {"eviction.gpu", "lru"}});
   // What is compared is not fixed; what was not chosen need not be named.
   const auto [varied, both, page] = sweep("policies: [\"preset=independent,default\"]\n");
   CHECK(varied.find("policies in all runs") == std::string::npos);

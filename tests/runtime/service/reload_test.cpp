@@ -103,7 +103,7 @@ TEST_CASE("a service takes no policy that would have to know the future, nor one
 TEST_CASE("a node file that names an unknown policy is refused with the line, of each kind") {
   for (const std::string_view name :
        {"allocation", "eviction.encoded", "eviction.decoded", "eviction.prepared", "eviction.drive",
-        "selection", "dispatch", "scaling"}) {
+        "eviction.gpu", "selection", "dispatch", "scaling"}) {
     const std::string kind(name);
     CAPTURE(kind);
     const std::size_t dot = kind.find('.');
