@@ -160,7 +160,7 @@ TEST_CASE("a new eviction policy is shown a million residents in slices") {
   engine::EngineConfig config;
   config.block_bytes = 1'000'000;
   config.item_slot_bytes = 1000;
-  config.policies.eviction = {"probe-old", "probe-old", "refcount", "probe-old"};
+  config.policies.eviction = {"probe-old", "probe-old", "refcount", "probe-old", "probe-old"};
   engine::Engine engine(config, list_with_probes(), catalogues);
   bench::InstantBackend backend(engine, DatasetId(1), 7, PipelineId(1), 9);
   backend.node(NodeId(1), 4, Bytes{10'000'000'000});
