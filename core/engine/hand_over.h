@@ -1,7 +1,7 @@
 // A node that is to end first hands over what it keeps in memory, on its drive and on its GPUs.
 // Each sample is copied to its home among the nodes that stay, if there is room in memory or on the
-// drive. Until all are copied, samples are
-// found where they were. Then the command LetGo says that the node may end.
+// drive. Until all are copied, samples are found where they were. Then the command LetGo says that
+// the node may end.
 //
 // Prepared blocks are not handed over. They are made again, to the same bytes.
 #pragma once

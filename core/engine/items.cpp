@@ -364,8 +364,8 @@ bool Items::use_resident(MakingIndex making_index, std::uint32_t at, ShareId ind
     }
     return true;
   }
-  // It is on another node or device, or a read brings it there and this one follows. What a worker
-  // still decodes for there is read from the store to here.
+  // It is on another node or device, or a read brings it there and this one follows. What is still
+  // being decoded for that place is read from the store to here.
   if (!provider.making.is_none()) return false;
   ingredient.form = form;
   if (around_.under_way && use_under_way(making_index, at)) return true;

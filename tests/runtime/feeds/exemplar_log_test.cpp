@@ -207,7 +207,7 @@ TEST_CASE("whatever of it is torn when the machine dies, all exemplars are there
   CHECK(last == end);
 }
 
-TEST_CASE("a file of which most is not needed any more is replaced, and stays for who reads it") {
+TEST_CASE("a file of which most is not needed any more is replaced, and stays while it is read") {
   const FeedFolder folder(records_of_5_kb());
   auto log = folder.open();
   std::map<std::uint32_t, FeedLog::Place> places;
